@@ -1,0 +1,469 @@
+"""Cache lines: which L1 and L2 hold them, who owns them, and what an access costs.
+
+Set-associative L1s (one per ``cpus_per_l1`` CPUs) and L2s (one per ``cpus_per_l2``), true LRU within a set,
+physical addresses; an L2 includes its L1s.  A directory (hash table) knows for each cached line which L2s hold it,
+whether one of them holds it modified, and how many waiting CPUs poll it.  Beyond 46 L2s a bit of the
+directory's mask stands for a group of L2s, as in the coarse vectors of large NUMA machines.
+
+What is left out: a third level, bandwidth and bus occupancy, instruction fetches, translation look-aside buffers.
+
+Entries of L1 tags: ``line << 1 | writable``.  Entries of L2 tags: ``line``.  0 is empty (line 0 is the NULL
+page, never accessed).  Within a set the most recently used way comes first.
+Directory row: ``line, info``; info = ``mask << 16 | pollers << 1 | modified``.
+"""
+
+from __future__ import annotations
+
+from slubviz.hw.jit import njit
+from slubviz.hw.layout import (
+    C_L1_BASE,
+    C_L2,
+    C_NODE,
+    C_PACKAGE,
+    CPU_WORDS,
+    H_COARSE_SHIFT,
+    H_COUNTER_WORDS,
+    H_COUNTERS,
+    H_CPU_BLOCKS,
+    H_CPUS,
+    H_CPUS_PER_L1,
+    H_CPUS_PER_L2,
+    H_DIRECTORY,
+    H_DIRECTORY_SIZE,
+    H_L1_SETS,
+    H_L1_WAYS,
+    H_L2,
+    H_L2_COUNT,
+    H_L2_PER_PACKAGE,
+    H_L2_SETS,
+    H_L2_WAYS,
+    H_LINE_SHIFT,
+    H_PAGE_SHIFT,
+    H_POLLED_HIT,
+    H_STRIDE_ENTRIES,
+    H_STRIDES,
+    N_L2_EVICTION,
+    N_L2_HIT,
+    N_MEMORY_LOCAL,
+    N_MEMORY_REMOTE,
+    N_PREFETCHED,
+    N_TRANSFER_NODE,
+    N_TRANSFER_PACKAGE,
+    N_TRANSFER_SIBLING,
+    N_TRANSFER_SYSTEM,
+    N_UPGRADE,
+    P_L2_HIT,
+    P_MEMORY_LOCAL,
+    P_MEMORY_REMOTE,
+    P_PREFETCH_LEFT_PER_MILLE,
+    P_PREFETCH_ON,
+    P_SPINNER_REREAD,
+    P_TRANSFER_NODE,
+    P_TRANSFER_PACKAGE,
+    P_TRANSFER_SIBLING,
+    P_TRANSFER_SYSTEM,
+    STRIDE_WORDS,
+)
+
+INFO_MODIFIED = 1
+INFO_POLLER = 2  # one poller
+INFO_POLLERS_MASK = 0xFFFE
+INFO_MASK_SHIFT = 16
+
+
+@njit("int64(int64[::1], int64)")
+def directory_home(S, line):
+    """First row index to look at for a line."""
+    return ((line * 0x9E3779B1) >> 12) & (S[H_DIRECTORY_SIZE] - 1)
+
+
+@njit("int64(int64[::1], int64)")
+def directory_find(S, line):
+    """Index in S of a line's row, -1 when no cache holds it."""
+    base = S[H_DIRECTORY]
+    mask = S[H_DIRECTORY_SIZE] - 1
+    i = directory_home(S, line)
+    while True:
+        key = S[base + 2 * i]
+        if key == line:
+            return base + 2 * i
+        if key == 0:
+            return -1
+        i = (i + 1) & mask
+
+
+@njit("int64(int64[::1], int64)")
+def directory_row(S, line):
+    """Index in S of a line's row, made empty when there was none."""
+    base = S[H_DIRECTORY]
+    mask = S[H_DIRECTORY_SIZE] - 1
+    i = directory_home(S, line)
+    while True:
+        key = S[base + 2 * i]
+        if key == line:
+            return base + 2 * i
+        if key == 0:
+            S[base + 2 * i] = line
+            S[base + 2 * i + 1] = 0
+            return base + 2 * i
+        i = (i + 1) & mask
+
+
+@njit("void(int64[::1], int64)")
+def directory_delete(S, row):
+    """Remove a row, moving later rows of its run back so that no tombstone is needed."""
+    base = S[H_DIRECTORY]
+    mask = S[H_DIRECTORY_SIZE] - 1
+    hole = (row - base) >> 1
+    i = hole
+    while True:
+        i = (i + 1) & mask
+        key = S[base + 2 * i]
+        if key == 0:
+            break
+        home = directory_home(S, key)
+        if ((i - home) & mask) >= ((i - hole) & mask):
+            S[base + 2 * hole] = key
+            S[base + 2 * hole + 1] = S[base + 2 * i + 1]
+            hole = i
+    S[base + 2 * hole] = 0
+    S[base + 2 * hole + 1] = 0
+
+
+@njit("void(int64[::1], int64, int64, int64, int64)")
+def l1_change(S, l2, line, keep_l1_base, to_shared):
+    """In the L1s under an L2 (except keep_l1_base): drop a line, or make it read-only."""
+    ways = S[H_L1_WAYS]
+    set_offset = (line & (S[H_L1_SETS] - 1)) * ways
+    per_l1 = S[H_CPUS_PER_L1]
+    first = l2 * S[H_CPUS_PER_L2]
+    last = min(first + S[H_CPUS_PER_L2], S[H_CPUS])
+    cpu = first
+    while cpu < last:
+        l1 = S[S[H_CPU_BLOCKS] + cpu * CPU_WORDS + C_L1_BASE]
+        cpu += per_l1
+        if l1 == keep_l1_base:
+            continue
+        t = l1 + set_offset
+        for w in range(ways):
+            entry = S[t + w]
+            if entry == 0:
+                break
+            if entry >> 1 == line:
+                if to_shared:
+                    S[t + w] = line << 1
+                else:
+                    for k in range(w, ways - 1):
+                        S[t + k] = S[t + k + 1]
+                    S[t + ways - 1] = 0
+                break
+
+
+@njit("int64(int64[::1], int64, int64, int64)")
+def l1_elsewhere(S, l2, line, own_l1_base):
+    """0: no other L1 under this L2 holds the line, 1: one does read-only, 2: writable."""
+    ways = S[H_L1_WAYS]
+    set_offset = (line & (S[H_L1_SETS] - 1)) * ways
+    per_l1 = S[H_CPUS_PER_L1]
+    first = l2 * S[H_CPUS_PER_L2]
+    last = min(first + S[H_CPUS_PER_L2], S[H_CPUS])
+    found = 0
+    cpu = first
+    while cpu < last:
+        l1 = S[S[H_CPU_BLOCKS] + cpu * CPU_WORDS + C_L1_BASE]
+        cpu += per_l1
+        if l1 == own_l1_base:
+            continue
+        t = l1 + set_offset
+        for w in range(ways):
+            entry = S[t + w]
+            if entry == 0:
+                break
+            if entry >> 1 == line:
+                found = max(found, 1 + (entry & 1))
+                break
+    return found
+
+
+@njit("int64(int64[::1], int64, int64)")
+def l2_touch(S, l2, line):
+    """1 and make it most recent if the L2 holds the line, else 0."""
+    ways = S[H_L2_WAYS]
+    t = S[H_L2] + (l2 * S[H_L2_SETS] + (line & (S[H_L2_SETS] - 1))) * ways
+    for w in range(ways):
+        entry = S[t + w]
+        if entry == line:
+            for k in range(w, 0, -1):
+                S[t + k] = S[t + k - 1]
+            S[t] = line
+            return 1
+        if entry == 0:
+            return 0
+    return 0
+
+
+@njit("int64(int64[::1], int64, int64)")
+def l2_remove(S, l2, line):
+    """Take a line out of an L2 and its L1s; 1 if it was there."""
+    ways = S[H_L2_WAYS]
+    t = S[H_L2] + (l2 * S[H_L2_SETS] + (line & (S[H_L2_SETS] - 1))) * ways
+    for w in range(ways):
+        entry = S[t + w]
+        if entry == 0:
+            return 0
+        if entry == line:
+            for k in range(w, ways - 1):
+                S[t + k] = S[t + k + 1]
+            S[t + ways - 1] = 0
+            l1_change(S, l2, line, -1, 0)
+            return 1
+    return 0
+
+
+@njit("int64(int64[::1], int64, int64)")
+def l2_holds(S, l2, line):
+    """Whether an L2 holds a line; changes nothing."""
+    ways = S[H_L2_WAYS]
+    t = S[H_L2] + (l2 * S[H_L2_SETS] + (line & (S[H_L2_SETS] - 1))) * ways
+    for w in range(ways):
+        if S[t + w] == line:
+            return 1
+    return 0
+
+
+@njit("void(int64[::1], int64, int64)")
+def directory_forget(S, l2, line):
+    """An L2 no longer holds a line: clear its bit (unless another of its group still holds it)."""
+    row = directory_find(S, line)
+    if row < 0:
+        return
+    shift = S[H_COARSE_SHIFT]
+    if shift > 0:
+        first = (l2 >> shift) << shift
+        last = min(first + (1 << shift), S[H_L2_COUNT])
+        for other in range(first, last):
+            if other != l2 and l2_holds(S, other, line):
+                return
+    info = S[row + 1]
+    bit = 1 << (INFO_MASK_SHIFT + (l2 >> shift))
+    info = info & ~bit & ~INFO_MODIFIED
+    if info == 0:
+        directory_delete(S, row)
+    else:
+        S[row + 1] = info
+
+
+@njit("void(int64[::1], int64, int64, int64)")
+def l2_insert(S, l2, line, counters):
+    """Put a line in front of its set; the last way falls out, and out of the L1s above."""
+    ways = S[H_L2_WAYS]
+    t = S[H_L2] + (l2 * S[H_L2_SETS] + (line & (S[H_L2_SETS] - 1))) * ways
+    victim = S[t + ways - 1]
+    if victim != 0:
+        S[counters + N_L2_EVICTION] += 1
+        l1_change(S, l2, victim, -1, 0)
+        S[t + ways - 1] = 0
+        directory_forget(S, l2, victim)
+    for k in range(ways - 1, 0, -1):
+        S[t + k] = S[t + k - 1]
+    S[t] = line
+
+
+@njit("void(int64[::1], int64, int64, int64)")
+def l1_place(S, l1, line, writable):
+    """Make a line the most recent of its L1 set, with or without the right to write."""
+    ways = S[H_L1_WAYS]
+    t = l1 + (line & (S[H_L1_SETS] - 1)) * ways
+    last = ways - 1
+    for w in range(ways):
+        entry = S[t + w]
+        if entry >> 1 == line or entry == 0:
+            last = w
+            break
+    for k in range(last, 0, -1):
+        S[t + k] = S[t + k - 1]
+    S[t] = (line << 1) | writable
+
+
+@njit("int64(int64[::1], int64[::1], int64, int64, int64)")
+def transfer_cost(S, P, counters, block, l2):
+    """Millicycles to bring a line from another L2 to this CPU; counts the kind.  counters < 0: do not count."""
+    per_l2 = S[H_CPUS_PER_L2]
+    if l2 // S[H_L2_PER_PACKAGE] == S[block + C_PACKAGE]:
+        if counters >= 0:
+            S[counters + N_TRANSFER_PACKAGE] += 1
+        return P[P_TRANSFER_PACKAGE]
+    other = S[H_CPU_BLOCKS] + l2 * per_l2 * CPU_WORDS
+    if S[other + C_NODE] == S[block + C_NODE]:
+        if counters >= 0:
+            S[counters + N_TRANSFER_SYSTEM] += 1
+        return P[P_TRANSFER_SYSTEM]
+    if counters >= 0:
+        S[counters + N_TRANSFER_NODE] += 1
+    return P[P_TRANSFER_NODE]
+
+
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64)")
+def take_from_others(S, P, row, line, block, counters, write):
+    """Make the other L2s give up (write) or share (read) a line.
+
+    Returns the dearest transfer among the L2s that had to answer, in millicycles; for a read of a clean line 0:
+    memory answers, not a cache.
+    """
+    own = S[block + C_L2]
+    info = S[row + 1]
+    modified = info & INFO_MODIFIED
+    if write == 0 and modified == 0:
+        return 0
+    shift = S[H_COARSE_SHIFT]
+    mask = info >> INFO_MASK_SHIFT
+    dearest = 0
+    dearest_l2 = -1
+    group = 0
+    while mask != 0:
+        if mask & 1:
+            first = group << shift
+            last = min(first + (1 << shift), S[H_L2_COUNT])
+            for l2 in range(first, last):
+                if l2 == own or not l2_holds(S, l2, line):
+                    continue
+                cost = transfer_cost(S, P, -1, block, l2)
+                if cost > dearest:
+                    dearest = cost
+                    dearest_l2 = l2
+                if write:
+                    l2_remove(S, l2, line)
+                else:
+                    l1_change(S, l2, line, -1, 1)
+        mask >>= 1
+        group += 1
+    if dearest_l2 >= 0:
+        transfer_cost(S, P, counters, block, dearest_l2)
+    return dearest
+
+
+@njit("int64(int64[::1], int64, int64, int64)")
+def stride_seen(S, cpu, pc, line):
+    """Whether this micro-op's misses walk with a constant stride within a page; remembers this one."""
+    entries = S[H_STRIDE_ENTRIES]
+    if entries == 0:
+        return 0
+    e = S[H_STRIDES] + (cpu * entries + pc % entries) * STRIDE_WORDS
+    stride = line - S[e]
+    same_page = (line ^ S[e]) >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT]) == 0
+    confident = 0
+    if stride == S[e + 1]:
+        if S[e + 2] < 3:
+            S[e + 2] += 1
+        if S[e + 2] >= 2 and same_page:
+            confident = 1
+    else:
+        S[e + 1] = stride
+        S[e + 2] = 0
+    S[e] = line
+    return confident
+
+
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64)")
+def access_slow(S, P, cpu, line, write, pc, home_node):
+    """An access that the first way of the L1 set did not satisfy.  Returns its latency in millicycles.
+
+    ``write`` 0 for a load, 1 for any access that needs the line exclusively.
+    """
+    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    counters = S[H_COUNTERS] + cpu * S[H_COUNTER_WORDS]
+    l1 = S[block + C_L1_BASE]
+    l2 = S[block + C_L2]
+    ways = S[H_L1_WAYS]
+    t = l1 + (line & (S[H_L1_SETS] - 1)) * ways
+    S[H_POLLED_HIT] = 0
+    for w in range(ways):
+        entry = S[t + w]
+        if entry == 0:
+            break
+        if entry >> 1 == line:
+            if write == 0 or entry & 1:
+                for k in range(w, 0, -1):
+                    S[t + k] = S[t + k - 1]
+                S[t] = entry
+                return 0
+            break
+    in_l1 = 0
+    if S[t] >> 1 == line:
+        in_l1 = 1
+    else:
+        for w in range(1, ways):
+            if S[t + w] >> 1 == line:
+                in_l1 = 1
+
+    latency = 0
+    bit = 1 << (INFO_MASK_SHIFT + (l2 >> S[H_COARSE_SHIFT]))
+    if in_l1 or l2_touch(S, l2, line):
+        row = directory_row(S, line)
+        if in_l1 == 0:
+            latency = P[P_L2_HIT]
+            S[counters + N_L2_HIT] += 1
+        sibling = l1_elsewhere(S, l2, line, l1)
+        if sibling == 2 or (sibling == 1 and write):
+            latency = P[P_TRANSFER_SIBLING]
+            S[counters + N_TRANSFER_SIBLING] += 1
+            l1_change(S, l2, line, l1, 1 - write)
+        if write:
+            if S[row + 1] & INFO_MODIFIED == 0:
+                latency += take_from_others(S, P, row, line, block, counters, 1)
+                if latency > 0 and in_l1:
+                    S[counters + N_UPGRADE] += 1
+            S[row + 1] = (S[row + 1] & INFO_POLLERS_MASK) | bit | INFO_MODIFIED
+    else:
+        row = directory_find(S, line)
+        if row >= 0:
+            latency = take_from_others(S, P, row, line, block, counters, write)
+        if latency == 0:
+            if home_node == S[block + C_NODE]:
+                latency = P[P_MEMORY_LOCAL]
+                S[counters + N_MEMORY_LOCAL] += 1
+            else:
+                latency = P[P_MEMORY_REMOTE]
+                S[counters + N_MEMORY_REMOTE] += 1
+            if P[P_PREFETCH_ON] and stride_seen(S, cpu, pc, line):
+                latency = latency * P[P_PREFETCH_LEFT_PER_MILLE] // 1000
+                S[counters + N_PREFETCHED] += 1
+        l2_insert(S, l2, line, counters)
+        row = directory_row(S, line)
+        info = S[row + 1]
+        if write:
+            info = (info & INFO_POLLERS_MASK) | bit | INFO_MODIFIED
+        else:
+            info = (info | bit) & ~INFO_MODIFIED
+        S[row + 1] = info
+    polled = S[row + 1] & INFO_POLLERS_MASK
+    if polled:
+        S[H_POLLED_HIT] = 1
+        if write and in_l1:
+            # The pollers had read the line again since this CPU's last write: it must be taken from them anew.
+            latency = max(latency, P[P_SPINNER_REREAD])
+    l1_place(S, l1, line, 1 if (write and polled == 0) else 0)
+    return latency
+
+
+@njit("void(int64[::1], int64, int64)")
+def polling_changes(S, line, change):
+    """A CPU starts (+1) or stops (-1) polling a line."""
+    row = directory_row(S, line)
+    info = S[row + 1] + change * INFO_POLLER
+    S[row + 1] = info
+    if change > 0:
+        # Nobody may write it silently while others keep reading it.
+        mask = info >> INFO_MASK_SHIFT
+        shift = S[H_COARSE_SHIFT]
+        group = 0
+        while mask != 0:
+            if mask & 1:
+                first = group << shift
+                last = min(first + (1 << shift), S[H_L2_COUNT])
+                for l2 in range(first, last):
+                    l1_change(S, l2, line, -1, 1)
+            mask >>= 1
+            group += 1
+    elif info == 0:
+        directory_delete(S, row)

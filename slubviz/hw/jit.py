@@ -1,0 +1,73 @@
+"""How the engine is compiled: numba, its cache folder, and the switch that turns it off.
+
+Interface: ``njit`` (decorator for every jitted function of slubviz), ``jit_enabled``,
+``cache_folder``, ``cache_is_warm``.
+
+numba's own cache does not notice a change in a *callee's* file.  The cache folder is therefore named after
+a hash of all sources that hold jitted code: a changed source means a new folder.
+``NUMBA_DISABLE_JIT=1`` in the environment runs everything as plain Python (about 2,000 times slower).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import platformdirs
+
+_JITTED_SOURCES = ("hw/*.py", "model/memory_scan.py")
+
+
+def _sources_hash() -> str:
+    package = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256(numba.__version__.encode())
+    for pattern in _JITTED_SOURCES:
+        for path in sorted(package.glob(pattern)):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _choose_cache_folder() -> Path:
+    configured = os.environ.get("SLUBVIZ_CACHE_DIR")
+    root = Path(configured) if configured else Path(platformdirs.user_cache_dir("slubviz"))
+    return root / "numba" / _sources_hash()
+
+
+cache_folder: Path = _choose_cache_folder()
+jit_enabled: bool = not numba.config.DISABLE_JIT
+
+
+def _cache_is_usable() -> bool:
+    try:
+        cache_folder.mkdir(parents=True, exist_ok=True)
+        return os.access(cache_folder, os.W_OK)
+    except OSError:
+        return False  # read-only home: compile every time rather than fail
+
+
+_use_cache = jit_enabled and _cache_is_usable()
+if _use_cache:
+    numba.config.CACHE_DIR = str(cache_folder)
+
+
+def cache_is_warm() -> bool:
+    """Whether the engine was compiled before, so that a start takes no compile time."""
+    return not jit_enabled or (_use_cache and any(cache_folder.rglob("*.nbi")))
+
+
+def njit(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile with an explicit signature (a literal argument would otherwise compile twice).
+
+    ``nogil`` is on: a window must stay alive while the engine runs.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        compiled: Callable[..., Any] = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False)(function)
+        return compiled
+
+    return decorate

@@ -1,0 +1,235 @@
+"""Waiting for locks: queues of spinning CPUs, and who is next when a lock is released.
+
+A CPU that finds a lock taken spins.  Spinning costs no micro-ops here: the CPU leaves the scheduler, the
+lock's cache line is marked as polled (so that every write to it by anybody costs a transfer), and on release one waiter gets
+to retry after the time it takes to read the line again, lengthened by the other waiters that read it too.  The
+lock is not handed over: between release and retry any CPU may take it, as with the byte locks of 2.6.24.
+
+Who is woken: the nearest (same L2, then package, then node) among the sixteen that have waited longest.
+"""
+
+from __future__ import annotations
+
+from slubviz.hw.caches import polling_changes
+from slubviz.hw.jit import njit
+from slubviz.hw.layout import (
+    C_CLOCK,
+    C_HELD,
+    C_HELD_ADDRESS,
+    C_HELD_SINCE,
+    C_IRQ_CYCLE,
+    C_IRQ_ENABLED,
+    C_L2,
+    C_NODE,
+    C_PACKAGE,
+    C_STATE,
+    C_WAIT_ADDRESS,
+    C_WAIT_MASK,
+    C_WAIT_NEXT,
+    C_WAIT_PREVIOUS,
+    C_WAIT_SINCE,
+    C_WOKEN,
+    CPU_WORDS,
+    H_COUNTER_WORDS,
+    H_COUNTERS,
+    H_CPU_BLOCKS,
+    H_EVENT_CPU,
+    H_LINE_SHIFT,
+    H_LOCKS,
+    H_LOCKS_SIZE,
+    HELD_MAX,
+    K_ADDRESS,
+    K_COUNT,
+    K_HEAD,
+    K_TAIL,
+    LOCK_ROW,
+    N_LOCK_WAIT_MILLICYCLES,
+    NEVER,
+    P_SPINNER_REREAD,
+    P_TRANSFER_NODE,
+    P_TRANSFER_PACKAGE,
+    P_TRANSFER_SIBLING,
+    P_TRANSFER_SYSTEM,
+)
+from slubviz.hw.scheduler import set_key
+
+WAKE_CANDIDATES = 16
+_RUNNING = 1
+_WAITING_LOCK = 2
+
+
+@njit("int64(int64[::1], int64, int64)")
+def lock_row(S, address, create):
+    """Index in S of a lock's row; -1 when nobody waits for it and create is 0."""
+    base = S[H_LOCKS]
+    mask = S[H_LOCKS_SIZE] - 1
+    i = ((address >> 2) * 0x9E3779B1 >> 12) & mask
+    while True:
+        row = base + i * LOCK_ROW
+        key = S[row + K_ADDRESS]
+        if key == address:
+            return row
+        if key == 0:
+            if create == 0:
+                return -1
+            S[row + K_ADDRESS] = address
+            S[row + K_HEAD] = 0
+            S[row + K_TAIL] = 0
+            S[row + K_COUNT] = 0
+            return row
+        i = (i + 1) & mask
+
+
+@njit("void(int64[::1], int64)")
+def lock_row_delete(S, row):
+    """Remove a row without leaving a tombstone."""
+    base = S[H_LOCKS]
+    mask = S[H_LOCKS_SIZE] - 1
+    hole = (row - base) // LOCK_ROW
+    i = hole
+    while True:
+        i = (i + 1) & mask
+        key = S[base + i * LOCK_ROW]
+        if key == 0:
+            break
+        home = ((key >> 2) * 0x9E3779B1 >> 12) & mask
+        if ((i - home) & mask) >= ((i - hole) & mask):
+            for k in range(LOCK_ROW):
+                S[base + hole * LOCK_ROW + k] = S[base + i * LOCK_ROW + k]
+            hole = i
+    for k in range(LOCK_ROW):
+        S[base + hole * LOCK_ROW + k] = 0
+
+
+@njit("void(int64[::1], int64, int64, int64, int64)")
+def start_waiting(S, cpu, address, mask, clock):
+    """A CPU found the lock taken: queue it, poll the line, leave the scheduler."""
+    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    row = lock_row(S, address, 1)
+    tail = S[row + K_TAIL]
+    S[block + C_WAIT_PREVIOUS] = tail
+    S[block + C_WAIT_NEXT] = 0
+    if tail == 0:
+        S[row + K_HEAD] = cpu + 1
+    else:
+        S[S[H_CPU_BLOCKS] + (tail - 1) * CPU_WORDS + C_WAIT_NEXT] = cpu + 1
+    S[row + K_TAIL] = cpu + 1
+    S[row + K_COUNT] += 1
+    if S[block + C_WOKEN] == 0:
+        S[block + C_WAIT_SINCE] = clock
+    S[block + C_WOKEN] = 0
+    S[block + C_WAIT_ADDRESS] = address
+    S[block + C_WAIT_MASK] = mask
+    S[block + C_STATE] = _WAITING_LOCK
+    S[block + C_CLOCK] = clock
+    polling_changes(S, address >> S[H_LINE_SHIFT], 1)
+    set_key(S, cpu, S[block + C_IRQ_CYCLE] if S[block + C_IRQ_ENABLED] else NEVER)
+
+
+@njit("void(int64[::1], int64)")
+def stop_waiting(S, cpu):
+    """Take a CPU out of the queue it waits in; it will run again."""
+    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    address = S[block + C_WAIT_ADDRESS]
+    row = lock_row(S, address, 0)
+    previous = S[block + C_WAIT_PREVIOUS]
+    following = S[block + C_WAIT_NEXT]
+    if previous == 0:
+        S[row + K_HEAD] = following
+    else:
+        S[S[H_CPU_BLOCKS] + (previous - 1) * CPU_WORDS + C_WAIT_NEXT] = following
+    if following == 0:
+        S[row + K_TAIL] = previous
+    else:
+        S[S[H_CPU_BLOCKS] + (following - 1) * CPU_WORDS + C_WAIT_PREVIOUS] = previous
+    S[row + K_COUNT] -= 1
+    if S[row + K_COUNT] == 0:
+        lock_row_delete(S, row)
+    S[block + C_WAIT_NEXT] = 0
+    S[block + C_WAIT_PREVIOUS] = 0
+    S[block + C_STATE] = _RUNNING
+    polling_changes(S, address >> S[H_LINE_SHIFT], -1)
+
+
+@njit("void(int64[::1], int64[::1], int64, int64, int64, int64)")
+def wake_one(S, P, address, word, cpu, clock):
+    """The word at ``address`` has the value ``word`` now: if that frees a lock, let one waiter retry.
+
+    ``cpu`` wrote it at ``clock`` millicycles.  The CPU that may run again is left in ``H_EVENT_CPU``.
+    """
+    row = lock_row(S, address, 0)
+    if row < 0:
+        return
+    releaser = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    best = -1
+    best_cost = NEVER
+    candidate = S[row + K_HEAD]
+    looked_at = 0
+    while candidate != 0 and looked_at < WAKE_CANDIDATES:
+        block = S[H_CPU_BLOCKS] + (candidate - 1) * CPU_WORDS
+        if word & S[block + C_WAIT_MASK] == 0:
+            if S[block + C_L2] == S[releaser + C_L2]:
+                cost = P[P_TRANSFER_SIBLING]
+            elif S[block + C_PACKAGE] == S[releaser + C_PACKAGE]:
+                cost = P[P_TRANSFER_PACKAGE]
+            elif S[block + C_NODE] == S[releaser + C_NODE]:
+                cost = P[P_TRANSFER_SYSTEM]
+            else:
+                cost = P[P_TRANSFER_NODE]
+            if cost < best_cost:
+                best = candidate - 1
+                best_cost = cost
+        candidate = S[block + C_WAIT_NEXT]
+        looked_at += 1
+    if best < 0:
+        return
+    others = S[row + K_COUNT] - 1
+    block = S[H_CPU_BLOCKS] + best * CPU_WORDS
+    stop_waiting(S, best)
+    S[block + C_WOKEN] = 1
+    wake = clock + best_cost + others * P[P_SPINNER_REREAD]
+    S[block + C_CLOCK] = max(S[block + C_CLOCK], wake)
+    set_key(S, best, S[block + C_CLOCK])
+    S[H_EVENT_CPU] = best
+
+
+@njit("void(int64[::1], int64, int64, int64)")
+def lock_taken(S, cpu, address, clock):
+    """Note that a CPU holds a lock, for whoever looks; ends its waiting time."""
+    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    held = S[block + C_HELD]
+    if held < HELD_MAX:
+        S[block + C_HELD_ADDRESS + held] = address
+        S[block + C_HELD_SINCE + held] = clock
+    S[block + C_HELD] = held + 1
+    if S[block + C_WOKEN]:
+        counters = S[H_COUNTERS] + cpu * S[H_COUNTER_WORDS]
+        S[counters + N_LOCK_WAIT_MILLICYCLES] += clock - S[block + C_WAIT_SINCE]
+        S[block + C_WOKEN] = 0
+
+
+@njit("void(int64[::1], int64, int64)")
+def lock_dropped(S, cpu, address):
+    """Note that a CPU no longer holds a lock (the newest of that address)."""
+    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    held = S[block + C_HELD]
+    if held > HELD_MAX:
+        S[block + C_HELD] = held - 1
+        return
+    for i in range(held - 1, -1, -1):
+        if S[block + C_HELD_ADDRESS + i] == address:
+            for k in range(i, held - 1):
+                S[block + C_HELD_ADDRESS + k] = S[block + C_HELD_ADDRESS + k + 1]
+                S[block + C_HELD_SINCE + k] = S[block + C_HELD_SINCE + k + 1]
+            S[block + C_HELD] = held - 1
+            return
+
+
+@njit("int64(int64[::1], int64, int64)")
+def holds_lock(S, cpu, address):
+    """Whether a CPU is noted as the holder of a lock."""
+    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    for i in range(min(S[block + C_HELD], HELD_MAX)):
+        if S[block + C_HELD_ADDRESS + i] == address:
+            return 1
+    return 0

@@ -1,0 +1,472 @@
+"""A simulated machine: its state array, and the few things one does with it.
+
+Interface: build one from a MachineSpec, a ProgramImage and a MemoryPlan; ``start`` functions on CPUs; ``run`` or ``step``;
+``inject`` interrupts; ``read`` and ``write`` memory without cost; ``copy_state`` / ``restore_state`` / ``state_hash``.
+The whole state is ``machine.state``; the engine keeps nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slubviz.hw import layout as L
+from slubviz.hw.engine import run
+from slubviz.hw.interrupts import refresh_due
+from slubviz.hw.isa import BREAK_BIT, F_COST, F_IMM, F_OP, FRAME_WORDS, WORDS, CpuState, Fault, Op, Status
+from slubviz.hw.machine_file import DIRECTORY_BITS, MachineSpec
+from slubviz.hw.memory import word_index
+from slubviz.hw.scheduler import set_key
+
+IntArray = NDArray[np.int64]
+
+STACK_WORDS = 768
+INTERRUPT_ROWS = 256
+STRIDE_ENTRIES = 16
+FIRST_STORE_WORDS = 1 << 16
+NO_LIMIT = L.NEVER
+
+
+class MachineError(RuntimeError):
+    """The machine was asked for something impossible (address, CPU, full interrupt table)."""
+
+
+@dataclass(frozen=True)
+class ProgramImage:
+    """What the machine needs of a program: rows of micro-ops and a table of functions."""
+
+    code: NDArray[np.int32]
+    entry_pc: tuple[int, ...]
+    window_words: tuple[int, ...]  #: registers of a function including its outgoing argument area
+    counters: int  #: counters the program declares
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Which page frames exist.
+
+    Frame 0 is the NULL page.  ``page_frames`` frames from ``first_frame`` on are page memory; ``node_of_frame``
+    gives each one's node (length ``page_frames``).  Static memory follows at ``static_base`` (page aligned) and has ``static_bytes``.
+    """
+
+    first_frame: int
+    page_frames: int
+    static_base: int
+    static_bytes: int
+    node_of_frame: IntArray = field(repr=False)
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << max(0, at_least - 1).bit_length()
+
+
+def millicycles(cycles: float) -> int:
+    """Cycles as the engine's whole millicycles."""
+    return round(cycles * L.MILLI)
+
+
+def cost_parameters(spec: MachineSpec) -> list[int]:
+    """The P array's parameters, without the function table."""
+    cost = {name: entry.value for name, entry in spec.costs.items()}
+    values = [0] * L.P_COUNT
+    for index, name in (
+        (L.P_L2_HIT, "l2_hit"),
+        (L.P_TRANSFER_SIBLING, "transfer_same_l2"),
+        (L.P_TRANSFER_PACKAGE, "transfer_same_package"),
+        (L.P_TRANSFER_SYSTEM, "transfer_other_package"),
+        (L.P_TRANSFER_NODE, "transfer_other_node"),
+        (L.P_MEMORY_LOCAL, "memory_local"),
+        (L.P_MEMORY_REMOTE, "memory_remote"),
+        (L.P_STORE_MISS_PER_MILLE, "store_miss_share"),
+        (L.P_STORE_WINDOW, "store_window"),
+        (L.P_PREFETCH_LEFT_PER_MILLE, "prefetch_leftover"),
+        (L.P_SPINNER_REREAD, "spinner_reread"),
+        (L.P_INTERRUPT_ENTRY, "interrupt_entry"),
+        (L.P_INTERRUPT_EXIT, "interrupt_exit"),
+    ):
+        values[index] = millicycles(cost[name])  # a fraction becomes per mille the same way
+    values[L.P_PREFETCH_ON] = int(spec.stride_prefetch)
+    return values
+
+
+_FREE_OPS = (Op.COUNT, Op.COUNT_N, Op.LOCK_NOTE, Op.GRANULE, Op.RENDEZVOUS)
+_COST_OF_OP: dict[Op, str] = {
+    Op.MUL: "multiply",
+    Op.MULI: "multiply",
+    Op.DIV: "divide",
+    Op.MOD: "divide",
+    Op.DIVI: "divide",
+    Op.MODI: "divide",
+    Op.CALL: "call",
+    Op.RET: "return",
+    Op.LD: "load",
+    Op.LDS: "load",
+    Op.ST: "store",
+    Op.UNLOCK: "store",
+    Op.CMPXCHG_LOCAL: "cmpxchg_local",
+    Op.CMPXCHG_DOUBLE_LOCAL: "cmpxchg_double_local",
+    Op.CMPXCHG: "locked_operation",
+    Op.CMPXCHG_DOUBLE: "locked_operation",
+    Op.XCHG: "locked_operation",
+    Op.ATOMIC_ADD: "locked_operation",
+    Op.LOCK: "locked_operation",
+    Op.TRYLOCK: "locked_operation",
+    Op.UNLOCK_LOCKED: "locked_operation",
+    Op.IRQ_SAVE: "irq_save",
+    Op.IRQ_RESTORE: "irq_restore",
+    Op.IRQ_DISABLE: "irq_disable",
+    Op.IRQ_ENABLE: "irq_enable",
+    Op.PREEMPT_DISABLE: "preempt",
+    Op.PREEMPT_ENABLE: "preempt",
+    Op.PREEMPT_COUNT: "load",
+    Op.CPU_ID: "cpu_id",
+    Op.NODE_ID: "cpu_id",
+    Op.RDTSC: "rdtsc",
+    Op.PAUSE: "pause",
+}
+_BARRIER_COSTS = {1: "barrier_write", 2: "barrier_read", 3: "barrier_full"}
+
+
+def priced_code(spec: MachineSpec, code: NDArray[np.int32]) -> IntArray:
+    """The program as int64 rows with each micro-op's plain cost filled in, in millicycles."""
+    rows = code.astype(np.int64).reshape(-1, WORDS).copy()
+    cost = {name: millicycles(entry.value) for name, entry in spec.costs.items()}
+    prices = np.full(int(max(Op)) + 1, cost["instruction"], dtype=np.int64)
+    for op in _FREE_OPS:
+        prices[op] = 0
+    for op, name in _COST_OF_OP.items():
+        prices[op] = cost[name]
+    rows[:, F_COST] = prices[rows[:, F_OP]]
+    straight = rows[:, F_OP] == Op.INSTRUCTIONS
+    rows[straight, F_COST] = rows[straight, F_IMM] * cost["instruction"]
+    barriers = rows[:, F_OP] == Op.BARRIER
+    for kind in range(4):
+        name = _BARRIER_COSTS.get(kind, "")
+        rows[barriers & (rows[:, F_IMM] == kind), F_COST] = cost[name] if name else 0
+    return rows.reshape(-1)
+
+
+class Machine:
+    """One simulated machine with a program loaded.
+
+    Parameters
+    ----------
+    spec : the machine
+    image : the program
+    memory : page frames and static memory
+    """
+
+    def __init__(self, spec: MachineSpec, image: ProgramImage, memory: MemoryPlan) -> None:
+        self.spec = spec
+        self.image = image
+        self.memory = memory
+        self.code = priced_code(spec, image.code)
+        table = [
+            word
+            for entry, words in zip(image.entry_pc, image.window_words, strict=True)
+            for word in (entry, words, 0)
+        ]
+        self.parameters: IntArray = np.array(cost_parameters(spec) + table, dtype=np.int64)
+        self.state: IntArray = self._new_state()
+
+    # --- building -----------------------------------------------------------------------
+    def _new_state(self) -> IntArray:
+        spec, memory = self.spec, self.memory
+        page_shift = spec.page_size_bytes.bit_length() - 1
+        line_shift = spec.line_bytes.bit_length() - 1
+        leaves = _power_of_two(max(2, spec.cpus))
+        l1_words = spec.l1.sets(spec.line_bytes) * spec.l1.ways
+        l2_words = spec.l2.sets(spec.line_bytes) * spec.l2.ways
+        l1_count = -(-spec.cpus // spec.cpus_per_l1)
+        static_frames = -(-memory.static_bytes // spec.page_size_bytes)
+        first_static = memory.static_base >> page_shift
+        frames = first_static + static_frames
+        lines = frames << (page_shift - line_shift)
+        directory = _power_of_two(2 * min(spec.l2_count * l2_words, lines) + 16)
+        counter_words = L.HARDWARE_COUNTERS + self.image.counters
+        static_words = static_frames << (page_shift - 3)
+        page_end = memory.first_frame + memory.page_frames
+        regions = (
+            (L.H_CPU_BLOCKS, spec.cpus * L.CPU_WORDS),
+            (L.H_KEYS, leaves),
+            (L.H_TREE, 2 * leaves),
+            (L.H_STACKS, spec.cpus * STACK_WORDS),
+            (L.H_COUNTERS, spec.cpus * counter_words),
+            (L.H_STRIDES, spec.cpus * STRIDE_ENTRIES * L.STRIDE_WORDS),
+            (L.H_L1, l1_count * l1_words),
+            (L.H_L2, spec.l2_count * l2_words),
+            (L.H_DIRECTORY, 2 * directory),
+            (L.H_LOCKS, _power_of_two(2 * spec.cpus + 2) * L.LOCK_ROW),
+            (L.H_IRQS, INTERRUPT_ROWS * L.IRQ_ROW),
+            (L.H_FRAMES, frames),
+            (L.H_STATIC, static_words),
+            (L.H_OWN_SLOTS, 2 * page_end),
+            (L.H_STORE, FIRST_STORE_WORDS),
+        )
+        start = L.HEADER_WORDS
+        header = dict[int, int]()
+        for where, words in regions:
+            header[where] = start
+            start += words
+        # calloc: pages that are never touched cost nothing, so big caches of big machines are affordable
+        state: IntArray = np.zeros(start, dtype=np.int64)
+        header.update(
+            {
+                L.H_CPUS: spec.cpus,
+                L.H_LEAVES: leaves,
+                L.H_STACK_WORDS: STACK_WORDS,
+                L.H_COUNTER_WORDS: counter_words,
+                L.H_L1_SETS: spec.l1.sets(spec.line_bytes),
+                L.H_L1_WAYS: spec.l1.ways,
+                L.H_L2_SETS: spec.l2.sets(spec.line_bytes),
+                L.H_L2_WAYS: spec.l2.ways,
+                L.H_L2_COUNT: spec.l2_count,
+                L.H_DIRECTORY_SIZE: directory,
+                L.H_LOCKS_SIZE: _power_of_two(2 * spec.cpus + 2),
+                L.H_IRQS_SIZE: INTERRUPT_ROWS,
+                L.H_PAGE_FRAMES: frames,
+                L.H_PAGE_SHIFT: page_shift,
+                L.H_LINE_SHIFT: line_shift,
+                L.H_STORE_WORDS: FIRST_STORE_WORDS,
+                L.H_TRACE_HASH: 0x1234567,
+                L.H_WORD_BYTES: spec.word_bytes,
+                L.H_CPUS_PER_L1: spec.cpus_per_l1,
+                L.H_CPUS_PER_L2: spec.cpus_per_l2,
+                L.H_L2_PER_PACKAGE: spec.l2_per_package,
+                L.H_CPUS_PER_NODE: spec.cpus_per_node,
+                L.H_COARSE_SHIFT: max(0, (-(-spec.l2_count // DIRECTORY_BITS) - 1).bit_length()),
+                L.H_NODES: spec.nodes,
+                L.H_STRIDE_ENTRIES: STRIDE_ENTRIES,
+            }
+        )
+        for where, value in header.items():
+            state[where] = value
+        state[header[L.H_KEYS] : header[L.H_KEYS] + leaves] = L.NEVER
+        tree = header[L.H_TREE]
+        state[tree + leaves : tree + 2 * leaves] = np.arange(leaves)
+        self._map_frames(state, first_static, static_frames, page_shift)
+        for cpu in range(spec.cpus):
+            self._init_cpu(state, cpu, l1_words)
+        return state
+
+    def _map_frames(self, state: IntArray, first_static: int, static_frames: int, page_shift: int) -> None:
+        table = int(state[L.H_FRAMES])
+        first, count = self.memory.first_frame, self.memory.page_frames
+        numbers = np.arange(first, first + count, dtype=np.int64)
+        slots = state[L.H_OWN_SLOTS] + 2 * numbers
+        nodes = self.memory.node_of_frame << L.FRAME_NODE_SHIFT
+        state[table + first : table + first + count] = (slots << L.FRAME_SLOT_SHIFT) | nodes | page_shift
+        slots = state[L.H_STATIC] + (np.arange(static_frames, dtype=np.int64) << (page_shift - 3))
+        state[table + first_static : table + first_static + static_frames] = (slots << L.FRAME_SLOT_SHIFT) | 3
+
+    def _init_cpu(self, state: IntArray, cpu: int, l1_words: int) -> None:
+        spec = self.spec
+        block = int(state[L.H_CPU_BLOCKS]) + cpu * L.CPU_WORDS
+        stack = int(state[L.H_STACKS]) + cpu * STACK_WORDS
+        l2 = cpu // spec.cpus_per_l2
+        for where, value in (
+            (L.C_PC, -1),
+            (L.C_WINDOW, stack + FRAME_WORDS),
+            (L.C_IRQ_ENABLED, 1),
+            (L.C_IRQ_CYCLE, L.NEVER),
+            (L.C_IRQ_MICRO_OP, L.NEVER),
+            (L.C_STACK_BASE, stack),
+            (L.C_STACK_END, stack + STACK_WORDS),
+            (L.C_L1_BASE, int(state[L.H_L1]) + (cpu // spec.cpus_per_l1) * l1_words),
+            (L.C_L2, l2),
+            (L.C_PACKAGE, l2 // spec.l2_per_package),
+            (L.C_NODE, cpu // spec.cpus_per_node),
+        ):
+            state[block + where] = value
+
+    # --- looking -------------------------------------------------------------------------
+    def _block(self, cpu: int) -> int:
+        if not 0 <= cpu < self.spec.cpus:
+            raise MachineError(f"CPU {cpu} does not exist; this machine has CPUs 0 to {self.spec.cpus - 1}")
+        return int(self.state[L.H_CPU_BLOCKS]) + cpu * L.CPU_WORDS
+
+    def cpu_word(self, cpu: int, word: int) -> int:
+        """One word (layout ``C_*``) of a CPU's block."""
+        return int(self.state[self._block(cpu) + word])
+
+    def cpu_blocks(self) -> IntArray:
+        """All CPU blocks, shape (CPUs, CPU_WORDS); a view of the state."""
+        start = int(self.state[L.H_CPU_BLOCKS])
+        return self.state[start : start + self.spec.cpus * L.CPU_WORDS].reshape(self.spec.cpus, L.CPU_WORDS)
+
+    def counters(self) -> IntArray:
+        """All counters, shape (CPUs, HARDWARE_COUNTERS + program's); a view of the state."""
+        start, words = int(self.state[L.H_COUNTERS]), int(self.state[L.H_COUNTER_WORDS])
+        return self.state[start : start + self.spec.cpus * words].reshape(self.spec.cpus, words)
+
+    @property
+    def micro_ops(self) -> int:
+        """Micro-ops executed since the start."""
+        return int(self.state[L.H_MICRO_OPS])
+
+    @property
+    def trace_hash(self) -> int:
+        """Hash over every executed (CPU, micro-op, clock)."""
+        return int(self.state[L.H_TRACE_HASH])
+
+    @property
+    def clock_millicycles(self) -> int:
+        """The latest clock of any CPU."""
+        return int(self.cpu_blocks()[:, L.C_CLOCK].max())
+
+    @property
+    def fault(self) -> Fault:
+        """The program error that stopped the machine, or NONE."""
+        return Fault(int(self.state[L.H_FAULT])) if self.state[L.H_STATUS] == Status.FAULT else Fault.NONE
+
+    def state_hash(self) -> str:
+        """SHA-256 of the whole state."""
+        return hashlib.sha256(self.state.tobytes()).hexdigest()
+
+    def read(self, address: int, size: int = 8, *, signed: bool = False) -> int:
+        """The value at a byte address, without cost.
+
+        Raises
+        ------
+        MachineError
+            If nothing is stored there.
+        """
+        index = int(word_index(self.state, address & ~7, 8, 0))
+        if index < 0 or address % size:
+            raise MachineError(f"no memory at address {address:#x}")
+        word = int(self.state[index])
+        if size == 8:
+            return word
+        half = (word >> (32 if address & 4 else 0)) & 0xFFFFFFFF
+        return half - (1 << 32) if signed and half >> 31 else half
+
+    def write(self, address: int, value: int, size: int = 8) -> None:
+        """Write a value at a byte address, without cost and without waking anybody.
+
+        Raises
+        ------
+        MachineError
+            If nothing can be stored there.
+        """
+        index = int(word_index(self.state, address & ~7, 8, 1))
+        if index < 0 or address % size:
+            raise MachineError(f"no memory at address {address:#x}")
+        if size == 8:
+            self.state[index] = value
+        else:
+            shift = 32 if address & 4 else 0
+            word = int(self.state[index]) & 0xFFFFFFFFFFFFFFFF
+            word = (word & ~(0xFFFFFFFF << shift)) | ((value & 0xFFFFFFFF) << shift)
+            self.state[index] = word - (1 << 64) if word >> 63 else word
+
+    # --- doing ------------------------------------------------------------------------------
+    def start(self, cpu: int, function: int, arguments: Sequence[int] = ()) -> None:
+        """Let an idle CPU run a function from its own clock on.
+
+        Raises
+        ------
+        MachineError
+            If the CPU is busy.
+        """
+        block = self._block(cpu)
+        if self.state[block + L.C_STATE] != CpuState.HALTED:
+            raise MachineError(f"CPU {cpu} is busy")
+        window = int(self.state[block + L.C_STACK_BASE]) + FRAME_WORDS
+        self.state[window - FRAME_WORDS : window] = 0
+        self.state[window - 4] = 2
+        self.state[window : window + len(arguments)] = arguments
+        self.state[block + L.C_WINDOW] = window
+        self.state[block + L.C_PC] = self.image.entry_pc[function]
+        self.state[block + L.C_FUNCTION] = function
+        self.state[block + L.C_STATE] = CpuState.RUNNING
+        set_key(self.state, cpu, int(self.state[block + L.C_CLOCK]))
+        self.state[L.H_CURRENT_CPU] = self.state[self.state[L.H_TREE] + 1]
+
+    def expect_rendezvous(self, cpus: int) -> None:
+        """How many CPUs take part in ``rendezvous()`` from now on."""
+        self.state[L.H_STARTED] = cpus
+        self.state[L.H_RENDEZVOUS] = 0
+
+    def align_clocks(self) -> int:
+        """Set every idle CPU's clock to the latest of all; returns it in millicycles."""
+        latest = self.clock_millicycles
+        blocks = self.cpu_blocks()
+        blocks[blocks[:, L.C_STATE] == CpuState.HALTED, L.C_CLOCK] = latest
+        return latest
+
+    def run(self, micro_op_limit: int = NO_LIMIT, cycle_limit: int = NO_LIMIT) -> Status:
+        """Run until a limit, a breakpoint, a fault, or until nobody can run.
+
+        Parameters
+        ----------
+        micro_op_limit : total micro-op count at which to stop
+        cycle_limit : clock in millicycles at which to stop
+        """
+        while True:
+            status = Status(run(self.state, self.code, self.parameters, micro_op_limit, cycle_limit))
+            if status != Status.NEED_MEMORY:
+                return status
+            self._grow_store()
+
+    def _grow_store(self) -> None:
+        more = max(FIRST_STORE_WORDS, int(self.state[L.H_STORE_WORDS]))
+        self.state = np.concatenate((self.state, np.zeros(more, dtype=np.int64)))
+        self.state[L.H_STORE_WORDS] += more
+
+    def step(self) -> Status:
+        """Execute one micro-op of the next CPU, also one that a breakpoint marks."""
+        self.skip_breakpoint()
+        return self.run(self.micro_ops + 1)
+
+    def skip_breakpoint(self) -> None:
+        """Do not stop at the breakpoint of the very next micro-op."""
+        self.state[L.H_SKIP_BREAK] = 1
+
+    def set_breakpoint(self, pc: int, on: bool = True) -> None:
+        """Stop before a micro-op (or no longer)."""
+        row = pc * WORDS
+        op = int(self.code[row + F_OP]) & (BREAK_BIT - 1)
+        self.code[row + F_OP] = op + (BREAK_BIT if on else 0)
+
+    def inject(
+        self, cpu: int, function: int, argument: int = 0, *, at_micro_op: int | None = None, at_cycle: float | None = None
+    ) -> None:
+        """Schedule an interrupt: by a CPU's own micro-op count, by cycle, or (neither given) before its next micro-op.
+
+        Raises
+        ------
+        MachineError
+            If 256 are pending already.
+        """
+        block = self._block(cpu)
+        first = int(self.state[L.H_IRQS])
+        rows = self.state[first : first + INTERRUPT_ROWS * L.IRQ_ROW].reshape(INTERRUPT_ROWS, L.IRQ_ROW)
+        free = np.flatnonzero(rows[:, L.I_ACTIVE] == 0)
+        if len(free) == 0:
+            raise MachineError(f"{INTERRUPT_ROWS} interrupts are pending already; run some of them first")
+        row = rows[free[0]]
+        row[L.I_ACTIVE] = 1
+        row[L.I_CPU] = cpu
+        row[L.I_BY_MICRO_OP] = at_micro_op is not None
+        now = int(self.state[block + L.C_CLOCK]) if at_cycle is None else millicycles(at_cycle)
+        row[L.I_WHEN] = now if at_micro_op is None else at_micro_op
+        row[L.I_FUNCTION] = function
+        row[L.I_ARGUMENT] = argument
+        row[L.I_SEQUENCE] = self.state[L.H_SEQUENCE]
+        self.state[L.H_SEQUENCE] += 1
+        refresh_due(self.state, cpu)
+        if self.state[block + L.C_STATE] != CpuState.RUNNING and self.state[block + L.C_IRQ_ENABLED]:
+            set_key(self.state, cpu, int(self.state[block + L.C_IRQ_CYCLE]))
+            self.state[L.H_CURRENT_CPU] = self.state[self.state[L.H_TREE] + 1]
+
+    def copy_state(self) -> IntArray:
+        """A checkpoint: one copy of the whole state."""
+        return self.state.copy()
+
+    def restore_state(self, checkpoint: IntArray) -> None:
+        """Go back to a checkpoint (which stays usable)."""
+        self.state = checkpoint.copy()
