@@ -1,0 +1,1 @@
+"""Allocators, struct layouts, workloads, sessions and results.  Never imports Qt."""
