@@ -56,7 +56,7 @@ from slubviz.hw.layout import (
     P_MEMORY_LOCAL,
     P_MEMORY_REMOTE,
     P_PREFETCH_LEFT_PER_MILLE,
-    P_PREFETCH_ON,
+    P_PREFETCH_REACH,
     P_SPINNER_REREAD,
     P_TRANSFER_NODE,
     P_TRANSFER_PACKAGE,
@@ -342,9 +342,12 @@ def take_from_others(S, P, row, line, block, counters, write):
     return dearest
 
 
-@njit("int64(int64[::1], int64, int64, int64)")
-def stride_seen(S, cpu, pc, line):
-    """Whether this micro-op's misses walk with a constant stride within a page; remembers this one."""
+@njit("int64(int64[::1], int64, int64, int64, int64)")
+def stride_seen(S, cpu, pc, line, reach):
+    """Whether this micro-op's misses walk within a page with a constant stride of at most ``reach`` lines.
+
+    Remembers this miss.  Two equal strides in a row make the prefetcher run ahead.
+    """
     entries = S[H_STRIDE_ENTRIES]
     if entries == 0:
         return 0
@@ -352,7 +355,7 @@ def stride_seen(S, cpu, pc, line):
     stride = line - S[e]
     same_page = (line ^ S[e]) >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT]) == 0
     confident = 0
-    if stride == S[e + 1]:
+    if stride == S[e + 1] and abs(stride) <= reach:
         if S[e + 2] < 3:
             S[e + 2] += 1
         if S[e + 2] >= 2 and same_page:
@@ -377,6 +380,7 @@ def access_slow(S, P, cpu, line, write, pc, home_node):
     ways = S[H_L1_WAYS]
     t = l1 + (line & (S[H_L1_SETS] - 1)) * ways
     S[H_POLLED_HIT] = 0
+    in_l1 = 0
     for w in range(ways):
         entry = S[t + w]
         if entry == 0:
@@ -387,19 +391,13 @@ def access_slow(S, P, cpu, line, write, pc, home_node):
                     S[t + k] = S[t + k - 1]
                 S[t] = entry
                 return 0
+            in_l1 = 1
             break
-    in_l1 = 0
-    if S[t] >> 1 == line:
-        in_l1 = 1
-    else:
-        for w in range(1, ways):
-            if S[t + w] >> 1 == line:
-                in_l1 = 1
 
     latency = 0
+    polled = 0
     bit = 1 << (INFO_MASK_SHIFT + (l2 >> S[H_COARSE_SHIFT]))
     if in_l1 or l2_touch(S, l2, line):
-        row = directory_row(S, line)
         if in_l1 == 0:
             latency = P[P_L2_HIT]
             S[counters + N_L2_HIT] += 1
@@ -409,15 +407,18 @@ def access_slow(S, P, cpu, line, write, pc, home_node):
             S[counters + N_TRANSFER_SIBLING] += 1
             l1_change(S, l2, line, l1, 1 - write)
         if write:
+            row = directory_row(S, line)
             if S[row + 1] & INFO_MODIFIED == 0:
                 latency += take_from_others(S, P, row, line, block, counters, 1)
                 if latency > 0 and in_l1:
                     S[counters + N_UPGRADE] += 1
-            S[row + 1] = (S[row + 1] & INFO_POLLERS_MASK) | bit | INFO_MODIFIED
+            polled = S[row + 1] & INFO_POLLERS_MASK
+            S[row + 1] = polled | bit | INFO_MODIFIED
     else:
-        row = directory_find(S, line)
-        if row >= 0:
-            latency = take_from_others(S, P, row, line, block, counters, write)
+        # First make room: an eviction moves directory rows.
+        l2_insert(S, l2, line, counters)
+        row = directory_row(S, line)
+        latency = take_from_others(S, P, row, line, block, counters, write)
         if latency == 0:
             if home_node == S[block + C_NODE]:
                 latency = P[P_MEMORY_LOCAL]
@@ -425,23 +426,22 @@ def access_slow(S, P, cpu, line, write, pc, home_node):
             else:
                 latency = P[P_MEMORY_REMOTE]
                 S[counters + N_MEMORY_REMOTE] += 1
-            if P[P_PREFETCH_ON] and stride_seen(S, cpu, pc, line):
+            reach = P[P_PREFETCH_REACH]
+            if reach and stride_seen(S, cpu, pc, line, reach):
                 latency = latency * P[P_PREFETCH_LEFT_PER_MILLE] // 1000
                 S[counters + N_PREFETCHED] += 1
-        l2_insert(S, l2, line, counters)
-        row = directory_row(S, line)
         info = S[row + 1]
+        polled = info & INFO_POLLERS_MASK
         if write:
-            info = (info & INFO_POLLERS_MASK) | bit | INFO_MODIFIED
+            S[row + 1] = polled | bit | INFO_MODIFIED
         else:
-            info = (info | bit) & ~INFO_MODIFIED
-        S[row + 1] = info
-    polled = S[row + 1] & INFO_POLLERS_MASK
-    if polled:
+            S[row + 1] = (info | bit) & ~INFO_MODIFIED
+    if write and polled:
         S[H_POLLED_HIT] = 1
-        if write and in_l1:
-            # The pollers had read the line again since this CPU's last write: it must be taken from them anew.
-            latency = max(latency, P[P_SPINNER_REREAD])
+        if in_l1:
+            # The pollers had read the line again since this CPU's last write: it must be taken from them anew, and the
+            # request queues behind their reads.
+            latency += P[P_TRANSFER_PACKAGE] + (polled // INFO_POLLER - 1) * P[P_SPINNER_REREAD]
     l1_place(S, l1, line, 1 if (write and polled == 0) else 0)
     return latency
 

@@ -5,7 +5,7 @@ lock's cache line is marked as polled (so that every write to it by anybody cost
 to retry after the time it takes to read the line again, lengthened by the other waiters that read it too.  The
 lock is not handed over: between release and retry any CPU may take it, as with the byte locks of 2.6.24.
 
-Who is woken: the nearest (same L2, then package, then node) among the sixteen that have waited longest.
+The one that has waited longest retries first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ from slubviz.hw.layout import (
 )
 from slubviz.hw.scheduler import set_key
 
-WAKE_CANDIDATES = 16
 _RUNNING = 1
 _WAITING_LOCK = 2
 
@@ -161,36 +160,24 @@ def wake_one(S, P, address, word, cpu, clock):
     if row < 0:
         return
     releaser = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
-    best = -1
-    best_cost = NEVER
-    candidate = S[row + K_HEAD]
-    looked_at = 0
-    while candidate != 0 and looked_at < WAKE_CANDIDATES:
-        block = S[H_CPU_BLOCKS] + (candidate - 1) * CPU_WORDS
-        if word & S[block + C_WAIT_MASK] == 0:
-            if S[block + C_L2] == S[releaser + C_L2]:
-                cost = P[P_TRANSFER_SIBLING]
-            elif S[block + C_PACKAGE] == S[releaser + C_PACKAGE]:
-                cost = P[P_TRANSFER_PACKAGE]
-            elif S[block + C_NODE] == S[releaser + C_NODE]:
-                cost = P[P_TRANSFER_SYSTEM]
-            else:
-                cost = P[P_TRANSFER_NODE]
-            if cost < best_cost:
-                best = candidate - 1
-                best_cost = cost
-        candidate = S[block + C_WAIT_NEXT]
-        looked_at += 1
-    if best < 0:
+    waiter = S[row + K_HEAD] - 1
+    block = S[H_CPU_BLOCKS] + waiter * CPU_WORDS
+    if word & S[block + C_WAIT_MASK]:
         return
+    if S[block + C_L2] == S[releaser + C_L2]:
+        reread = P[P_TRANSFER_SIBLING]
+    elif S[block + C_PACKAGE] == S[releaser + C_PACKAGE]:
+        reread = P[P_TRANSFER_PACKAGE]
+    elif S[block + C_NODE] == S[releaser + C_NODE]:
+        reread = P[P_TRANSFER_SYSTEM]
+    else:
+        reread = P[P_TRANSFER_NODE]
     others = S[row + K_COUNT] - 1
-    block = S[H_CPU_BLOCKS] + best * CPU_WORDS
-    stop_waiting(S, best)
+    stop_waiting(S, waiter)
     S[block + C_WOKEN] = 1
-    wake = clock + best_cost + others * P[P_SPINNER_REREAD]
-    S[block + C_CLOCK] = max(S[block + C_CLOCK], wake)
-    set_key(S, best, S[block + C_CLOCK])
-    S[H_EVENT_CPU] = best
+    S[block + C_CLOCK] = max(S[block + C_CLOCK], clock + reread + others * P[P_SPINNER_REREAD])
+    set_key(S, waiter, S[block + C_CLOCK])
+    S[H_EVENT_CPU] = waiter
 
 
 @njit("void(int64[::1], int64, int64, int64)")

@@ -89,7 +89,7 @@ def cost_parameters(spec: MachineSpec) -> list[int]:
         (L.P_INTERRUPT_EXIT, "interrupt_exit"),
     ):
         values[index] = millicycles(cost[name])  # a fraction becomes per mille the same way
-    values[L.P_PREFETCH_ON] = int(spec.stride_prefetch)
+    values[L.P_PREFETCH_REACH] = spec.prefetch_reach_lines
     return values
 
 

@@ -102,7 +102,7 @@ class MachineSpec:
     line_bytes: int
     l1: CacheGeometry
     l2: CacheGeometry
-    stride_prefetch: bool
+    prefetch_reach_lines: int  #: largest constant stride that the prefetcher follows; 0: none
     fast_cmpxchg_local: bool
     costs: Mapping[str, Cost]
 
@@ -269,7 +269,7 @@ def parse_machine(text: str, where: str) -> MachineSpec:
         line_bytes=line_bytes,
         l1=_read_cache(caches.section("l1"), line_bytes),
         l2=_read_cache(caches.section("l2"), line_bytes),
-        stride_prefetch=features.flag("stride_prefetch"),
+        prefetch_reach_lines=features.integer("prefetch_reach_lines", 0, 64),
         fast_cmpxchg_local=features.flag("fast_cmpxchg_local"),
         costs={name: _read_cost(cost_table, name, unit) for name, (unit, _) in COST_TABLE.items()},
     )

@@ -229,9 +229,9 @@ def is_frozen(page: page, state):
 
 
 @inline
-def set_freepointer(s: kmem_cache, object: free_object, next):
-    place = cast(free_object, object + s.offset)
-    place.next = next
+def set_freepointer(object: free_object, next):
+    """The link lies in the object's first word: kmalloc caches have no constructor, so their offset is 0."""
+    object.next = next
 
 
 def new_slab(s: kmem_cache, node) -> ptr[page]:
@@ -253,18 +253,16 @@ def new_slab(s: kmem_cache, node) -> ptr[page]:
     granule(start, PAGE_SIZE << order, s.size)
     if PATCH_06:
         page.end = start + 1
-    end = start + s.objects * s.size
+    size = s.size
+    end = start + s.objects * size
     last = start
     object = start
     while object < end:
-        instructions(3)  # setup_object: debug flag and constructor tests
-        set_freepointer(s, last, object)
+        instructions(6)  # setup_object: debug flag and constructor tests; size and offset are read each time
+        set_freepointer(last, object)
         last = object
-        object += s.size
-    if PATCH_06:
-        set_freepointer(s, last, page.end)
-    else:
-        set_freepointer(s, last, NULL)
+        object += size
+    set_freepointer(last, end_of(page))
     page.freelist = start
     page.inuse = 0
     return page
