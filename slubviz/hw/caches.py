@@ -20,6 +20,8 @@ from slubviz.hw.layout import (
     C_L2,
     C_NODE,
     C_PACKAGE,
+    C_POLLED_LINE,
+    C_POLLED_UNTIL,
     CPU_WORDS,
     H_COARSE_SHIFT,
     H_COUNTER_WORDS,
@@ -367,8 +369,8 @@ def stride_seen(S, cpu, pc, line, reach):
     return confident
 
 
-@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64)")
-def access_slow(S, P, cpu, line, write, pc, home_node):
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64, int64)")
+def access_slow(S, P, cpu, line, write, pc, home_node, clock):
     """An access that the first way of the L1 set did not satisfy.  Returns its latency in millicycles.
 
     ``write`` 0 for a load, 1 for any access that needs the line exclusively.
@@ -438,10 +440,13 @@ def access_slow(S, P, cpu, line, write, pc, home_node):
             S[row + 1] = (info | bit) & ~INFO_MODIFIED
     if write and polled:
         S[H_POLLED_HIT] = 1
-        if in_l1:
-            # The pollers had read the line again since this CPU's last write: it must be taken from them anew, and the
-            # request queues behind their reads.
-            latency += P[P_TRANSFER_PACKAGE] + (polled // INFO_POLLER - 1) * P[P_SPINNER_REREAD]
+        if in_l1 == 0 or S[block + C_POLLED_LINE] != line or clock > S[block + C_POLLED_UNTIL]:
+            # After a write the pollers read the line again, which takes one transfer.  Writes of a burst come before that; a
+            # later one must take the line from them anew, and its request queues behind their reads.
+            if in_l1:
+                latency += P[P_TRANSFER_PACKAGE] + (polled // INFO_POLLER - 1) * P[P_SPINNER_REREAD]
+            S[block + C_POLLED_LINE] = line
+            S[block + C_POLLED_UNTIL] = clock + P[P_TRANSFER_PACKAGE]
     l1_place(S, l1, line, 1 if (write and polled == 0) else 0)
     return latency
 

@@ -330,6 +330,8 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                 if row >= 0:
                     S[block + C_CLOCK] = clock
                     S[block + C_PC] = pc
+                    S[block + C_WINDOW] = window
+                    S[block + C_IRQ_ENABLED] = irq_enabled
                     woken = S[block + C_WOKEN]
                     entry_pc = enter_interrupt(S, P, cpu, row, pc, clock)
                     if entry_pc < 0:
@@ -385,7 +387,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                     polled = 0
                     if held != (line << 1 | 1):
                         node = (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                        latency = access_slow(S, P, cpu, line, 1, pc, node)
+                        latency = access_slow(S, P, cpu, line, 1, pc, node, clock)
                         polled = S[H_POLLED_HIT]
                         if latency > 0:
                             busy = max(S[block + C_STORE_BUSY], clock) + latency * P[P_STORE_MISS_PER_MILLE] // 1000
@@ -408,7 +410,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                 else:
                     if held >> 1 != line:
                         node = (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                        clock += access_slow(S, P, cpu, line, 0, pc, node)
+                        clock += access_slow(S, P, cpu, line, 0, pc, node, clock)
                     value = S[index]
                     if size == 4:
                         if address & 4:
@@ -591,7 +593,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                 polled = 0
                 if S[l1 + (line & l1_mask) * l1_ways] != (line << 1 | 1):
                     node = (S[frames + (address >> page_shift)] >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                    clock += access_slow(S, P, cpu, line, 1, pc, node)
+                    clock += access_slow(S, P, cpu, line, 1, pc, node, clock)
                     polled = S[H_POLLED_HIT]
                 part = 0 if size == 8 else (2 if address & 4 else 1)
                 old = load_word(S, index, part)
@@ -672,7 +674,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                 polled = 0
                 if S[l1 + (line & l1_mask) * l1_ways] != (line << 1 | 1):
                     node = (S[frames + (address >> page_shift)] >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                    latency = access_slow(S, P, cpu, line, 1, pc, node)
+                    latency = access_slow(S, P, cpu, line, 1, pc, node, clock)
                     polled = S[H_POLLED_HIT]
                     busy = max(S[block + C_STORE_BUSY], clock) + latency * P[P_STORE_MISS_PER_MILLE] // 1000
                     S[block + C_STORE_BUSY] = busy

@@ -103,6 +103,8 @@ C_L2 = 38  # number of its L2
 C_PACKAGE = 39
 C_STACK_BASE = 40
 C_ARRIVED = 41  # at a rendezvous: 1 waits, 2 released
+C_POLLED_LINE = 42  # the line polled by waiters that this CPU wrote last
+C_POLLED_UNTIL = 43  # millicycles: when the waiters have it back
 
 # --- counters kept by the hardware; a program's own follow -------------------------------------
 N_L2_HIT = 0

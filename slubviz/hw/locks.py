@@ -162,8 +162,12 @@ def wake_one(S, P, address, word, cpu, clock):
     releaser = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
     waiter = S[row + K_HEAD] - 1
     block = S[H_CPU_BLOCKS] + waiter * CPU_WORDS
-    if word & S[block + C_WAIT_MASK]:
-        return
+    while word & S[block + C_WAIT_MASK]:
+        # The first one waits for another bit of the word.
+        waiter = S[block + C_WAIT_NEXT] - 1
+        if waiter < 0:
+            return
+        block = S[H_CPU_BLOCKS] + waiter * CPU_WORDS
     if S[block + C_L2] == S[releaser + C_L2]:
         reread = P[P_TRANSFER_SIBLING]
     elif S[block + C_PACKAGE] == S[releaser + C_PACKAGE]:

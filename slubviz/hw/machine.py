@@ -248,6 +248,10 @@ class Machine:
         state[header[L.H_KEYS] : header[L.H_KEYS] + leaves] = L.NEVER
         tree = header[L.H_TREE]
         state[tree + leaves : tree + 2 * leaves] = np.arange(leaves)
+        level = leaves
+        while level > 1:  # equal keys: the smaller number wins, so that no node names a CPU outside its half
+            level >>= 1
+            state[tree + level : tree + 2 * level] = state[tree + 2 * level : tree + 4 * level : 2]
         self._map_frames(state, first_static, static_frames, page_shift)
         for cpu in range(spec.cpus):
             self._init_cpu(state, cpu, l1_words)

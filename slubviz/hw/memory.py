@@ -44,6 +44,8 @@ def word_index(S, address, size, write):
     if frame <= 0 or frame >= S[H_PAGE_FRAMES]:
         return FAULT_NULL if frame == 0 else FAULT_ADDRESS
     entry = S[S[H_FRAMES] + frame]
+    if entry == 0:
+        return FAULT_ADDRESS  # a gap between the regions
     shift = entry & FRAME_GRANULE_MASK
     offset = address & ((1 << page_shift) - 1)
     if shift == WORD_SHIFT:

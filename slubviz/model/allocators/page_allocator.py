@@ -72,12 +72,12 @@ class cpu_pagesets(struct):
 
 
 class zone(struct):
-    """The lock shares its cache line with the free lists of orders 0 and 1; the statistics lie apart."""
+    """The lock starts a cache line, which holds the free lists of orders 0 and 1 too; the statistics lie apart."""
     pages_low: word
     nid: word
     first_frame: word
     last_frame: word
-    read_mostly_padding: array[uint32, CACHE_LINE_BYTES // 4]
+    read_mostly_padding: array[uint32, CACHE_LINE_BYTES // 4 - WORD_BYTES]
     lock: uint32
     free_area: array[free_area, MAX_ORDER]
     statistics_padding: array[uint32, CACHE_LINE_BYTES // 4]

@@ -5,7 +5,8 @@ shape of the compiled code (what is inlined, where code lies); here they only de
 08 needs 06: the compare-and-exchange relies on end markers that differ from slab to slab.
 
 Left out: debugging (red zones, tracking, the full list), sysfs, merging, cpu hotplug, zeroing on allocation.
-Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.
+Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL counts refills, as in 3.1; 2.6.25 counted before it
+looked whether there was anything to refill from.
 """
 
 PATCH_01 = option(0, "deactivated slabs: with local objects to the head of the partial list, else to the tail")
@@ -450,7 +451,6 @@ def get_new_slab(s: kmem_cache, node):
     c = get_cpu_slab(s)
     if c.page != NULL:
         if node_match(c, node):
-            count(FREE_SLAB)
             discard_slab(s, page)
             return slab_lock(c.page) | FROZEN
         flush_slab(s, c)
@@ -471,8 +471,8 @@ def __slab_alloc(s: kmem_cache, node, c: kmem_cache_cpu) -> ptr:
     if c.page != NULL:
         state = slab_lock(c.page)
         if node_match(c, node):
-            count(ALLOC_REFILL)
             if c.page.freelist != end_of(c.page):
+                count(ALLOC_REFILL)
                 object = load_freelist(s, c, state)
         if object == NULL:
             deactivate_slab(s, c, state)
@@ -485,7 +485,10 @@ def __slab_alloc(s: kmem_cache, node, c: kmem_cache_cpu) -> ptr:
             if state == 0:
                 break
             c = get_cpu_slab(s)
-        if c.page.freelist != end_of(c.page):
+        if PATCH_10:
+            # Not looked at again: a slab from either source should have a free object.  One that an interrupt installed may have none.
+            object = load_freelist(s, c, state)
+        elif c.page.freelist != end_of(c.page):
             object = load_freelist(s, c, state)
         else:
             deactivate_slab(s, c, state)

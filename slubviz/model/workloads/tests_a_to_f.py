@@ -55,7 +55,3 @@ def test_pairs(size, n):
         count(OPERATIONS)
     r.stop = rdtsc()
 
-
-def irq_handler_alloc_free(size):
-    """An interrupt that allocates an object and frees it."""
-    kfree(kmalloc(size))

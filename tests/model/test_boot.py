@@ -1,0 +1,100 @@
+"""The state after boot, and what a kernel does first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slubviz.hw.isa import Status
+from slubviz.model.errors import UserError
+from slubviz.model.invariants import check, check_page_allocator
+from slubviz.model.session import Session, SessionSpec
+from slubviz.model.slub_view import cpu_slabs, node_addresses, read_cache
+from tests.model.helpers import session
+
+
+def test_a_booted_machine_breaks_no_rule() -> None:
+    made = session("D", (64, 4096), 100)
+    assert check_page_allocator(made.booted, slab_pages=0) == []
+    for index in range(1, 12):
+        assert len(read_cache(made.booted, index).table.page_frame) == 0
+
+
+def test_structures_have_the_sizes_of_the_kernel() -> None:
+    structs = session("A", (64,), 10).booted.program.structs
+    assert structs["page"].size_bytes == 56
+    assert {name: field.offset_bytes for name, field in structs["page"].fields.items()} == {
+        "flags": 0, "_count": 8, "inuse": 12, "private": 16, "slab": 16, "first_page": 16, "mapping": 24, "end": 24,
+        "index": 32, "freelist": 32, "lru": 40,
+    }  # fmt: skip
+    assert structs["kmem_cache_cpu"].size_bytes == 32
+    assert structs["kmem_cache_node"].size_bytes == 40
+    # The zone's lock shares a cache line with the free lists of orders 0 and 1.
+    fields = structs["zone"].fields
+    assert fields["lock"].offset_bytes // 64 == (fields["free_area"].offset_bytes + 47) // 64
+
+
+def test_freelist_of_a_new_slab_ascends() -> None:
+    made = session("A", (512,), 3)
+    assert made.machine.run() == Status.HALTED
+    objects = made.booted.memory.global_address("objects", 0)
+    kept = [made.machine.read(objects + 8 * i) for i in range(3)]
+    assert kept == [kept[0], kept[0] + 512, kept[0] + 1024]
+    assert kept[0] % 4096 == 0
+    free = int(cpu_slabs(made.booted, 9)[0]["freelist"])
+    chain = []
+    while free and not free & 1:
+        chain.append(free)
+        free = made.machine.read(free)
+    assert chain == [kept[0] + 512 * i for i in range(3, 8)]
+
+
+def test_first_allocation_takes_one_batch_of_pages() -> None:
+    made = session("A", (64,), 1)
+    made.run_to_end()
+    counters = made.results[0].counters
+    assert (counters["PCP_REFILL"], counters["ZONE_LOCK"], counters["PAGE_ALLOC"]) == (1, 1, 1)
+    pageset = made.booted.memory.one(made.booted.memory.global_address("pagesets", 0), "per_cpu_pageset")
+    assert int(pageset["pcp"]["batch"]) == 31
+    assert int(pageset["pcp"]["high"]) == 186
+    assert check(made.booted, expected_allocated=0) == []
+
+
+def test_min_partial_slabs_are_kept_when_a_cpu_gives_up_an_empty_slab() -> None:
+    made = session("A", (1024,), 4, MIN_PARTIAL=2)
+    assert node_addresses(made.booted, 10) == [
+        made.booted.memory.field_address(made.booted.cache_address(10), "kmem_cache", "local_node")
+    ]
+    assert made.booted.program.options["MIN_PARTIAL"].value == 2
+
+
+def free_frames(made: Session) -> np.ndarray:
+    pages = made.booted.memory.global_structs("mem_map")
+    return np.flatnonzero(pages["flags"].astype(np.int64) >> 19 & 1)
+
+
+def test_the_seed_decides_which_memory_is_fragmented() -> None:
+    one, again, other = (free_frames(session("D", (2048,), 4000, seed=seed)) for seed in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_boot_parameters_change_the_slabs() -> None:
+    made = session("A", (1024,), 40, slub_max_order=3, slub_min_objects=20)
+    made.run_to_end()
+    assert made.results[0].counters["ALLOC_SLAB"] == 2  # 32 objects in a slab of order 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slub_max_order": 11}, "slub_max_order=11"),
+        ({"slub_min_order": 2, "slub_max_order": 1}, "0 <= min <= max"),
+        ({"slub_min_objects": 0}, "slub_min_objects=0"),
+        ({"NO_SUCH": 1}, "NO_SUCH"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        Session(SessionSpec("e5345_8p", "slub", "A", (64,), 10, 1, options=options)).check_program()
+    assert "\n" not in str(caught.value)
