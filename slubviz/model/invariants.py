@@ -1,0 +1,209 @@
+"""Checks that must hold in a machine's memory: ``check(kernel)`` returns what is broken, one line each.
+
+Two kinds.  Some rules hold whenever no CPU is inside the allocator ("quiet"): every object is in exactly one place, chains end correctly, counters agree with the lists,
+locks are free, interrupts are enabled and preempt counts are zero.  In the middle of an operation they are expected to be broken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slubviz.hw import layout as L
+from slubviz.hw.isa import CpuState
+from slubviz.model.boot import BLOCK_PAGES, BootedKernel
+from slubviz.model.geometry import MAX_ORDER, kmalloc_cache_sizes
+from slubviz.model.slub_view import CacheView, cpu_slabs, list_frames, read_cache
+from slubviz.model.symbols import lock_name
+
+IntArray = NDArray[np.int64]
+PG_LOCKED, PG_ACTIVE, PG_SLAB, PG_BUDDY = 0, 6, 7, 19
+_WALK_ERRORS = {
+    -1: "leads out of the slab or is misaligned",
+    -2: "holds an object twice, or one that another list holds",
+    -3: "cannot be read",
+}
+
+
+def check(kernel: BootedKernel, expected_allocated: int | None = None) -> list[str]:
+    """Everything that is wrong while no CPU is inside the allocator.
+
+    Parameters
+    ----------
+    kernel : the booted kernel
+    expected_allocated : objects that are handed out from all kmalloc caches together, None if not known
+
+    Returns
+    -------
+    list of str; empty when all is well.
+    """
+    problems = check_cpus(kernel)
+    allocated = 0
+    slab_pages = 0
+    for index in kmalloc_cache_sizes(kernel.machine.spec.page_size_bytes):
+        try:
+            view = read_cache(kernel, index)
+        except ValueError as error:
+            problems.append(f"{kernel.cache_name(index)}: partial list is broken: {error}")
+            continue
+        problems += check_cache(kernel, index, view)
+        allocated += int((view.table.object_state == 2).sum())
+        order = int(kernel.memory.one(kernel.cache_address(index), "kmem_cache")["order"])
+        slab_pages += len(view.table.page_frame) << order
+    if expected_allocated is not None and allocated != expected_allocated:
+        problems.append(f"{allocated} objects are handed out, {expected_allocated} should be")
+    problems += check_page_allocator(kernel, slab_pages)
+    return problems
+
+
+def check_cpus(kernel: BootedKernel) -> list[str]:
+    """Locks free, interrupts on, preempt counts zero on every CPU."""
+    problems = []
+    for cpu, block in enumerate(kernel.machine.cpu_blocks()):
+        for i in range(min(int(block[L.C_HELD]), L.HELD_MAX)):
+            problems.append(f"CPU {cpu} holds {lock_name(kernel, int(block[L.C_HELD_ADDRESS + i]))}")
+        if block[L.C_STATE] == CpuState.WAITING_LOCK:
+            problems.append(f"CPU {cpu} waits for {lock_name(kernel, int(block[L.C_WAIT_ADDRESS]))}")
+        if not block[L.C_IRQ_ENABLED]:
+            problems.append(f"CPU {cpu} has interrupts disabled")
+        if block[L.C_PREEMPT]:
+            problems.append(f"CPU {cpu} has a preempt count of {int(block[L.C_PREEMPT])}, not 0")
+        if block[L.C_IRQ_DEPTH]:
+            problems.append(f"CPU {cpu} is {int(block[L.C_IRQ_DEPTH])} interrupts deep, not 0")
+    return problems
+
+
+def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:
+    """One kmalloc cache: chains, counts, list membership, per-CPU structures."""
+    table, name = view.table, kernel.cache_name(index)
+    problems: list[str] = []
+
+    def complain(slabs: NDArray[np.bool_], what: str) -> None:
+        for slab in np.flatnonzero(slabs)[:4]:
+            problems.append(f"{name}: slab of page {int(table.page_frame[slab])} {what.format(s=int(slab))}")
+
+    for code, text in _WALK_ERRORS.items():
+        complain(view.own_free == code, f"has a freelist that {text}")
+        complain(view.cpu_free == code, f"has a cpu freelist that {text}")
+    sound = (view.own_free >= 0) & (view.cpu_free >= 0)
+    complain(
+        sound & (table.inuse + view.own_free != table.objects),
+        "has a use count that does not match the length of its freelist",
+    )
+    owned = table.cpu >= 0
+    complain(table.frozen & ~owned, "is frozen but no CPU owns it")
+    complain(owned & ~table.frozen, "is a cpu slab but not frozen")
+    complain(table.locked, "is locked")
+    has_free = table.inuse < table.objects
+    complain(~owned & has_free & ~table.on_partial_list, "has free objects but is on no list")
+    complain(table.on_partial_list & ~has_free, "is on the partial list but full")
+    complain(table.on_partial_list & owned, "is on the partial list but a CPU owns it")
+    for node, frames in view.partial_pages.items():
+        if len(frames) != view.nr_partial[node]:
+            problems.append(f"{name}: nr_partial of node {node} is {view.nr_partial[node]}, the list has {len(frames)}")
+        if len(np.unique(frames)) != len(frames):
+            problems.append(f"{name}: a slab is on the partial list of node {node} twice")
+        known = np.isin(frames, table.page_frame[table.node == node])
+        for frame in frames[~known][:4]:
+            problems.append(f"{name}: page {int(frame)} on the partial list of node {node} is no slab of it")
+        slabs = int((table.node == node).sum())
+        if slabs != view.nr_slabs[node]:
+            problems.append(f"{name}: nr_slabs of node {node} is {view.nr_slabs[node]}, there are {slabs} slabs")
+    return problems + _check_ends(kernel, index)
+
+
+def _check_ends(kernel: BootedKernel, index: int) -> list[str]:
+    """A cpu slab that does not exist has no objects; with end markers, each chain ends in its own slab's."""
+    problems = []
+    option = kernel.program.options.get("PATCH_06")
+    for cpu, slab in enumerate(cpu_slabs(kernel, index)):
+        head = int(slab["freelist"])
+        if slab["page"] == 0 and head & ~1:
+            problems.append(f"{kernel.cache_name(index)}: CPU {cpu} has a freelist without a slab")
+        if option and option.value and head == 0:
+            problems.append(f"{kernel.cache_name(index)}: CPU {cpu} has NULL where an end marker belongs")
+    return problems
+
+
+def check_page_allocator(kernel: BootedKernel, slab_pages: int | None = None) -> list[str]:
+    """Buddy lists: every free page once, counts right; per-CPU lists: length as counted.
+
+    Parameters
+    ----------
+    kernel : the booted kernel
+    slab_pages : pages that slabs hold, to check the zones' statistics; None if not known
+    """
+    memory, program = kernel.memory, kernel.program
+    pages = memory.global_structs("mem_map")
+    covered = np.zeros(len(pages), dtype=np.int64)
+    problems: list[str] = []
+    areas = program.struct("zone").fields["free_area"].offset_bytes
+    area_bytes = program.struct("free_area").size_bytes
+    free_total = slab_total = 0
+    for node in range(kernel.machine.spec.nodes):
+        address = memory.global_address("zones", node)
+        for order in range(MAX_ORDER):
+            area = address + areas + order * area_bytes
+            where = f"node {node}, free list of order {order}"
+            try:
+                frames = list_frames(kernel, area)
+            except ValueError as error:
+                problems.append(f"{where} is broken: {error}")
+                continue
+            if len(frames) != int(memory.one(area, "free_area")["nr_free"]):
+                problems.append(f"{where}: nr_free does not match its length {len(frames)}")
+            if np.any(frames & ((1 << order) - 1)):
+                problems.append(f"{where}: a block is not aligned to its size")
+            if np.any((pages["flags"][frames].astype(np.int64) >> PG_BUDDY & 1) == 0) or np.any(
+                pages["private"][frames] != order
+            ):
+                problems.append(f"{where}: a block is not marked as free with this order")
+            for frame in frames:
+                covered[frame : frame + (1 << order)] += 1
+            free_total += len(frames) << order
+        zone = memory.one(address, "zone")
+        problems += _check_pagesets(kernel, node, covered)
+        free_total -= _statistic(kernel, node, "nr_free_diff") + int(zone["nr_free_pages"])
+        slab_total += _statistic(kernel, node, "nr_slab_diff") + int(zone["nr_slab_pages"].astype(np.int64))
+    if free_total:
+        problems.append(f"the zones count {-free_total} more free pages than their lists hold")
+    if slab_pages is not None and slab_total != slab_pages:
+        problems.append(f"the zones count {slab_total} slab pages, slabs hold {slab_pages}")
+    if np.any(covered > 1):
+        problems.append(f"page {int(np.flatnonzero(covered > 1)[0])} is free twice")
+    used = (pages["flags"].astype(np.int64) >> PG_SLAB & 1) == 1
+    if np.any(used & (covered > 0)):
+        problems.append(f"page {int(np.flatnonzero(used & (covered > 0))[0])} is a slab and free")
+    if np.any(covered[:BLOCK_PAGES]):
+        problems.append("a page below the first one is free")
+    return problems
+
+
+def _statistic(kernel: BootedKernel, node: int, field: str) -> int:
+    """Sum of a per-CPU difference of a node over all CPUs."""
+    size = kernel.program.struct("per_cpu_pageset").size_bytes
+    variable = kernel.program.globals["pagesets"]
+    records = kernel.memory.array(
+        variable.address + node * size, "per_cpu_pageset", kernel.machine.spec.cpus, variable.stride_bytes
+    )
+    return int(records[field].sum())
+
+
+def _check_pagesets(kernel: BootedKernel, node: int, covered: IntArray) -> list[str]:
+    memory, program = kernel.memory, kernel.program
+    size = program.struct("per_cpu_pageset").size_bytes
+    list_offset = program.struct("per_cpu_pages").fields["list"].offset_bytes
+    problems = []
+    for cpu in range(kernel.machine.spec.cpus):
+        address = memory.global_address("pagesets", cpu) + node * size
+        where = f"page list of CPU {cpu} for node {node}"
+        try:
+            frames = list_frames(kernel, address + list_offset)
+        except ValueError as error:
+            problems.append(f"{where} is broken: {error}")
+            continue
+        counted = int(memory.one(address, "per_cpu_pages")["count"])
+        if counted != len(frames):
+            problems.append(f"{where} has {len(frames)} pages, its count says {counted}")
+        covered[frames] += 1
+    return problems

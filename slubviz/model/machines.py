@@ -1,0 +1,36 @@
+"""Which machines there are: the machine files among the assets, or a user's own by path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slubviz.hw.machine_file import MachineFileError, MachineSpec, load_machine_file
+from slubviz.model.assets import assets_folder
+from slubviz.model.errors import RequestError, UserError, unknown_name
+
+
+def machine_files() -> dict[str, Path]:
+    """Known machines by name."""
+    return {path.stem: path for path in sorted((assets_folder() / "machines").glob("*.toml"))}
+
+
+def load_machine(name: str, cpus: int | None = None) -> MachineSpec:
+    """A known machine by name or a machine file by path, with another number of CPUs if asked for.
+
+    Raises
+    ------
+    UserError
+        If there is none of that name, the file is wrong, or the number of CPUs is impossible.
+    """
+    path = machine_files().get(name)
+    if path is None:
+        if not (name.endswith(".toml") or "/" in name):
+            raise unknown_name("machine", name, machine_files(), "or the path of a .toml machine file")
+        path = Path(name)
+        if not path.is_file():
+            raise RequestError(f"machine file {name} does not exist or is not a file")
+    try:
+        spec = load_machine_file(path)
+        return spec if cpus is None else spec.with_cpus(cpus)
+    except MachineFileError as error:
+        raise UserError(str(error)) from error

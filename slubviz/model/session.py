@@ -1,0 +1,440 @@
+"""A session: one kernel on one machine, running a plan of phases.
+
+Interface: ``boot``, ``run(micro_ops)``, ``step``, ``reset``, ``snapshot``, ``results``.  A command line and a window drive the same object; it is
+used by one thread at a time.  Between phases all CPUs are idle; the session then sets their clocks to the latest and starts the next functions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slubviz.hw import layout as L
+from slubviz.hw.isa import CpuState, Fault, Status
+from slubviz.hw.machine import Machine
+from slubviz.hw.machine_file import MachineSpec
+from slubviz.model.boot import BootedKernel, boot, compile_kernel, memory_plan
+from slubviz.model.errors import RequestError, UserError, unknown_name
+from slubviz.model.geometry import LARGEST_ORDER, OrderOptions, kmalloc_index, pages_for
+from slubviz.model.kernels import KernelVariant, load_kernel
+from slubviz.model.machines import load_machine
+from slubviz.model.plan import NEEDS_OTHER_CPUS, TESTS, Phase, allocating_cpus, boot_groups, phases_for
+from slubviz.model.published import lookup
+from slubviz.model.results import CellResult, error_percent
+from slubviz.model.snapshot import PhaseView, ProgressSeries, Snapshot
+from slubviz.model.snapshot_builder import build_snapshot
+
+#: Micro-ops between two points of the live plot.
+SAMPLE_MICRO_OPS = 1 << 15
+#: Pages beyond what the objects take: lists of every CPU, slabs that are partly used.
+SPARE_PAGES_PER_CPU = 256
+LARGEST_WORDS = 1 << 28
+#: Micro-ops between two looks at the stop flag, about a tenth of a second.
+PIECE_MICRO_OPS = 4_000_000
+
+
+class SimulationFault(UserError):
+    """A kernel program did something that the machine refuses; says where and what."""
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """What to run in a session: the tests must share a boot (A and B, or one other)."""
+
+    machine: str
+    kernel: str
+    test: str
+    sizes: tuple[int, ...]
+    ops: int
+    seed: int
+    cpus: int | None = None
+    options: Mapping[str, int] = field(default_factory=dict)
+    tests: tuple[str, ...] = ()  #: all tests of the boot to measure; empty means just ``test``
+
+    @property
+    def asked_tests(self) -> tuple[str, ...]:
+        """Tests to measure."""
+        return self.tests or (self.test,)
+
+
+def check_sizes(spec: MachineSpec, sizes: tuple[int, ...]) -> None:
+    """Raise RequestError for a size that kmalloc of this machine cannot give."""
+    largest = spec.page_size_bytes << LARGEST_ORDER
+    for size in sizes:
+        if not 1 <= size <= largest:
+            raise RequestError(f"size {size} is out of range: kmalloc on {spec.name} takes 1 to {largest} bytes")
+
+
+class Session:
+    """One run of one kernel; see the module's docstring.
+
+    Raises
+    ------
+    UserError
+        On construction, for unknown names and impossible sizes, operations or CPUs; one line each.
+    """
+
+    def __init__(self, spec: SessionSpec, machine: MachineSpec | None = None) -> None:
+        self.spec = spec
+        self.machine_spec = machine or load_machine(spec.machine, spec.cpus)
+        self.variant: KernelVariant = load_kernel(spec.kernel)
+        self.orders, self.options = self._split_options()
+        self._check()
+        self.kernel: BootedKernel | None = None
+        self.phases = self._plan()
+        self._clear()
+
+    def _check(self) -> None:
+        for test in self.spec.asked_tests:
+            if test not in TESTS:
+                raise unknown_name("test", test, TESTS)
+            if test in NEEDS_OTHER_CPUS and self.machine_spec.cpus < 2:
+                raise RequestError(f"test {test} needs at least 2 CPUs; {self.machine_spec.name} has 1 here")
+        if len(boot_groups(self.spec.asked_tests)) != 1:
+            raise RequestError(f"tests {', '.join(self.spec.asked_tests)} do not share a boot; run them one by one")
+        if not self.spec.sizes:
+            raise RequestError("no size is given; give at least one")
+        check_sizes(self.machine_spec, self.spec.sizes)
+        if self.spec.ops < 1:
+            raise RequestError(f"{self.spec.ops} operations are asked for; give at least 1")
+        if self.spec.ops * self.machine_spec.cpus > LARGEST_WORDS:
+            raise RequestError(
+                f"{self.spec.ops:,} operations on {self.machine_spec.cpus} CPUs are more than fit; "
+                f"at most {LARGEST_WORDS // self.machine_spec.cpus:,} are possible"
+            )
+        memory_plan(self.machine_spec, self._pages_needed())
+
+    def _split_options(self) -> tuple[OrderOptions, dict[str, int]]:
+        """Boot parameters of the slab geometry, and the options of the kernel program."""
+        default = OrderOptions.default(self.machine_spec.page_size_bytes)
+        given = dict(self.spec.options)
+        low = given.pop("slub_min_order", default.min_order)
+        high = given.pop("slub_max_order", default.max_order)
+        objects = given.pop("slub_min_objects", default.min_objects)
+        if not 0 <= low <= high <= LARGEST_ORDER:
+            raise RequestError(
+                f"slub_min_order={low} and slub_max_order={high} must satisfy 0 <= min <= max <= {LARGEST_ORDER}"
+            )
+        if objects < 1:
+            raise RequestError(f"slub_min_objects={objects} must be at least 1")
+        return OrderOptions(low, high, objects), given
+
+    def check_program(self) -> None:
+        """Compile the kernel for this machine, to find a broken file before anything runs.
+
+        Raises
+        ------
+        UserError
+            With file, line, column and what to write instead.
+        """
+        frames, _ = memory_plan(self.machine_spec, self._pages_needed())
+        compile_kernel(self.machine_spec, self.variant, frames, self.spec.ops, self.options)
+
+    def _pages_needed(self) -> int:
+        spec = self.machine_spec
+        keeping = allocating_cpus(self.spec.asked_tests, spec.cpus)
+        page = spec.page_size_bytes
+        most = max(pages_for(size, self.spec.ops, page, self.orders) for size in self.spec.sizes)
+        largest_block = max(1 << max(0, (max(self.spec.sizes) - 1).bit_length() - (page.bit_length() - 1)), 2)
+        cpus_on_node = min(keeping, spec.cpus)
+        return most * cpus_on_node + spec.cpus * (SPARE_PAGES_PER_CPU + 4 * largest_block) // spec.nodes
+
+    def _plan(self) -> list[Phase]:
+        return [
+            phase
+            for size in self.spec.sizes
+            for phase in phases_for(self.spec.asked_tests, size, self.spec.ops, self.machine_spec.cpus)
+        ]
+
+    def _clear(self) -> None:
+        self.results: list[CellResult] = []
+        self.fault = ""
+        self.finished = False
+        self._phase_index = -1
+        self._counters_before = np.zeros(0, dtype=np.int64)
+        self._clock_before = 0
+        self._micro_ops_before = 0
+        self._sample_operations: list[int] = []
+        self._sample_cycles: list[float] = []
+
+    # --- life ----------------------------------------------------------------------------------
+    def boot(self) -> None:
+        """Compile the kernel and start the first phase.  The first time ever this also compiles the engine.
+
+        Raises
+        ------
+        UserError
+            If the kernel file is wrong.
+        """
+        self._clear()
+        self.kernel = boot(
+            self.machine_spec,
+            self.variant,
+            pages_per_node=self._pages_needed(),
+            objects_per_cpu=self.spec.ops,
+            seed=self.spec.seed,
+            options=self.options,
+            orders=self.orders,
+        )
+        self._next_phase()
+
+    def reset(self) -> None:
+        """Back to the start of the run."""
+        self.boot()
+
+    @property
+    def booted(self) -> BootedKernel:
+        """The kernel; booted on first use."""
+        if self.kernel is None:
+            self.boot()
+        assert self.kernel is not None
+        return self.kernel
+
+    @property
+    def machine(self) -> Machine:
+        """The simulated machine."""
+        return self.booted.machine
+
+    @property
+    def phase(self) -> Phase | None:
+        """The running phase; None before the first and after the last."""
+        return self.phases[self._phase_index] if 0 <= self._phase_index < len(self.phases) else None
+
+    def run(self, micro_ops: int, *, observe: bool = True) -> Status:
+        """Run up to ``micro_ops`` micro-ops further, across phases.
+
+        Parameters
+        ----------
+        micro_ops : at most so many
+        observe : collect the points of the live plot
+
+        Returns
+        -------
+        Status
+            MICRO_OPS, HALTED when the plan is finished, BREAKPOINT or FAULT.
+        """
+        machine = self.machine
+        target = machine.micro_ops + micro_ops
+        while not self.finished and not self.fault:
+            if machine.micro_ops >= target:
+                return Status.MICRO_OPS
+            limit = target
+            if observe:
+                limit = min(target, (machine.micro_ops // SAMPLE_MICRO_OPS + 1) * SAMPLE_MICRO_OPS)
+            status = machine.run(limit)
+            if observe and machine.micro_ops % SAMPLE_MICRO_OPS == 0:
+                self._sample()
+            if status == Status.BREAKPOINT:
+                return status
+            self._settle(status, observe)
+        return Status.FAULT if self.fault else Status.HALTED
+
+    def run_to_end(
+        self,
+        stop: threading.Event | None = None,
+        advanced: Callable[[Session, int, int], None] | None = None,
+    ) -> None:
+        """Run everything without observing, in pieces, so that Ctrl-C and ``stop`` are heard.
+
+        Parameters
+        ----------
+        stop : end early when it is set
+        advanced : called after each piece with this session, the new cells and the new micro-ops
+
+        Raises
+        ------
+        SimulationFault
+            If the kernel program failed.
+        """
+        while not self.finished and not (stop and stop.is_set()):
+            cells, micro_ops = len(self.results), self.machine.micro_ops
+            self.run(PIECE_MICRO_OPS, observe=False)
+            if self.fault:
+                raise SimulationFault(self.fault)
+            if advanced:
+                advanced(self, len(self.results) - cells, self.machine.micro_ops - micro_ops)
+
+    def step(self) -> None:
+        """Execute one micro-op of the CPU that is next."""
+        if self.finished or self.fault:
+            return
+        self._settle(self.machine.step(), True)
+
+    def _settle(self, status: Status, observe: bool) -> None:
+        if status == Status.HALTED:
+            if observe:
+                self._sample()
+            self._finish_phase()
+            self._next_phase()
+        elif status == Status.FAULT:
+            self.fault = self._fault_text()
+        elif status == Status.DEADLOCK:
+            self.fault = self._deadlock_text()
+
+    # --- phases -----------------------------------------------------------------------------------
+    def _next_phase(self) -> None:
+        self._phase_index += 1
+        self._sample_operations, self._sample_cycles = [], []
+        phase = self.phase
+        if phase is None:
+            self.finished = True
+            return
+        machine = self.machine
+        self._clock_before = machine.align_clocks()
+        self._counters_before = machine.counters().copy()
+        self._micro_ops_before = machine.micro_ops
+        machine.expect_rendezvous(len(phase.starts))
+        for start in phase.starts:
+            machine.start(start.cpu, self.booted.program.function(start.function).index, start.arguments)
+
+    def _finish_phase(self) -> None:
+        phase = self.phase
+        if phase is None or not phase.measured:
+            return
+        per_cpu = np.array([self._measured_cycles(start.cpu) for start in phase.starts]) / phase.ops
+        mean = float(per_cpu.mean())
+        published = lookup(self.machine_spec.name, phase.test, self.variant.name, phase.size_bytes)
+        self.results.append(
+            CellResult(
+                machine=self.machine_spec.name,
+                kernel=self.variant.name,
+                test=phase.test,
+                operation=phase.operation,
+                size_bytes=phase.size_bytes,
+                cpus=self.machine_spec.cpus,
+                ops=phase.ops,
+                cycles_per_op=mean,
+                cycles_per_op_min_cpu=float(per_cpu.min()),
+                cycles_per_op_max_cpu=float(per_cpu.max()),
+                published_low=published[0] if published else None,
+                published_high=published[1] if published else None,
+                error_percent=error_percent(mean, published),
+                counters=self.phase_counters(),
+                micro_ops=self.machine.micro_ops - self._micro_ops_before,
+                simulated_seconds=(self.machine.clock_millicycles - self._clock_before)
+                / L.MILLI
+                / self.machine_spec.clock_hz,
+            )
+        )
+
+    def _measured_cycles(self, cpu: int) -> int:
+        memory = self.booted.memory
+        record = memory.one(memory.global_address("results", cpu), "result")
+        return int(record["stop"]) - int(record["start"])
+
+    def counter_names(self) -> list[str]:
+        """Names in the order of the columns of ``machine.counters()``; unused hardware slots are empty."""
+        hardware = [L.HARDWARE_COUNTER_NAMES.get(i, "") for i in range(L.HARDWARE_COUNTERS)]
+        return [*hardware, *self.booted.program.counters]
+
+    def phase_counters(self) -> dict[str, int]:
+        """What each counter gained in this phase, summed over the CPUs; the kernel's first."""
+        gained = (self.machine.counters() - self._counters_before).sum(axis=0)
+        pairs = [(name, int(value)) for name, value in zip(self.counter_names(), gained, strict=True) if name]
+        kernel = [pair for pair in pairs if pair[0] in self.booted.program.counters]
+        return dict(kernel + [pair for pair in pairs if pair not in kernel])
+
+    # --- looking ---------------------------------------------------------------------------------
+    def counters_before(self) -> np.ndarray:
+        """All counters as they were when this phase began, shape (CPUs, counters)."""
+        return self._counters_before
+
+    def operations_done(self) -> np.ndarray:
+        """Operations of this phase per CPU, shape (CPUs,)."""
+        column = L.HARDWARE_COUNTERS + self.booted.program.counters.index("OPERATIONS")
+        done: np.ndarray = self.machine.counters()[:, column] - self._counters_before[:, column]
+        return done
+
+    def _sample(self) -> None:
+        phase = self.phase
+        if phase is None:
+            return
+        done = self.operations_done()
+        busy = [start.cpu for start in phase.starts if done[start.cpu] > 0]
+        if not busy:
+            return
+        blocks = self.machine.cpu_blocks()
+        elapsed = (blocks[busy, L.C_CLOCK] - self._clock_before) / L.MILLI
+        # A cell of test F counts all frees against the operations of one CPU.
+        scale = phase.operations_per_cpu / phase.ops
+        self._sample_operations.append(int(done.sum()))
+        self._sample_cycles.append(float((elapsed / done[busy]).mean()) * scale)
+
+    def phase_view(self) -> PhaseView | None:
+        """The running phase as a view shows it."""
+        phase = self.phase
+        if phase is None:
+            return None
+        published = lookup(self.machine_spec.name, phase.test, self.variant.name, phase.size_bytes)
+        return PhaseView(
+            self._phase_index,
+            len(self.phases),
+            phase.test,
+            phase.operation,
+            phase.size_bytes,
+            phase.measured,
+            phase.operations_total,
+            published[0] if published and phase.measured else None,
+            published[1] if published and phase.measured else None,
+        )
+
+    def progress_series(self) -> ProgressSeries:
+        """Points of the live plot so far."""
+        return ProgressSeries(
+            np.array(self._sample_operations, dtype=np.int64), np.array(self._sample_cycles, dtype=np.float64)
+        )
+
+    def shown_size(self) -> int:
+        """The size whose cache a snapshot shows: the running phase's, or the last one's."""
+        return self.phases[min(max(self._phase_index, 0), len(self.phases) - 1)].size_bytes
+
+    def shown_cache(self) -> int | None:
+        """Index of the shown kmalloc cache, None for the page allocator's sizes."""
+        return kmalloc_index(self.shown_size(), self.machine_spec.page_size_bytes)
+
+    def snapshot(self) -> Snapshot:
+        """The session as it is now."""
+        return build_snapshot(self)
+
+    def source_text(self, file: str) -> str:
+        """Text of a kernel-language file of the program."""
+        return self.booted.program.sources[file]
+
+    def _place(self, cpu: int, pc: int) -> str:
+        program = self.booted.program
+        if not 0 <= pc < program.micro_ops:
+            return f"CPU {cpu}"
+        span = program.span(pc)
+        return f"CPU {cpu} at {span.file}:{span.line}:{span.column} in {program.inline_stack(pc)[-1][0].name}"
+
+    def _fault_text(self) -> str:
+        state = self.machine.state
+        fault = Fault(int(state[L.H_FAULT]))
+        pc, address = int(state[L.H_FAULT_PC]), int(state[L.H_FAULT_ADDRESS])
+        reason = {
+            Fault.NULL_POINTER: f"reads or writes through a NULL pointer (address {address:#x})",
+            Fault.BAD_ADDRESS: f"uses address {address:#x}, where there is no memory",
+            Fault.MISALIGNED: f"uses address {address:#x}, which is not aligned (a marked end pointer?)",
+            Fault.GRANULE: f"touches a second word of an object at {address:#x}; objects keep one word",
+            Fault.STACK_OVERFLOW: "overflows its stack",
+            Fault.DIVISION_BY_ZERO: "divides by zero",
+            Fault.UNLOCK_FREE: f"unlocks a lock that is not held (address {address:#x})",
+            Fault.SELF_DEADLOCK: f"waits for a lock that it holds itself (address {address:#x})",
+        }.get(fault, "executes an unknown micro-op")
+        if fault == Fault.BUG:
+            reason = f"stops: {self.booted.program.bug_messages[address]}"
+        return f"{self._place(int(state[L.H_FAULT_CPU]), pc)}: {reason}"
+
+    def _deadlock_text(self) -> str:
+        waiting = [
+            self._place(cpu, int(block[L.C_PC]))
+            for cpu, block in enumerate(self.machine.cpu_blocks())
+            if block[L.C_STATE] in (CpuState.WAITING_LOCK, CpuState.WAITING_RENDEZVOUS)
+        ]
+        shown = "; ".join(waiting[:4]) + (" and others" if len(waiting) > 4 else "")
+        return f"deadlock: nobody can run. Waiting: {shown}"
+
+

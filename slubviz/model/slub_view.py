@@ -1,0 +1,170 @@
+"""Reads SLUB's structures out of a machine: every slab of a cache, and where each of its objects is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slubviz.model.boot import BootedKernel
+from slubviz.model.memory_scan import walk_freelists, walk_list
+from slubviz.model.snapshot import ObjectState, SlabState, SlabTable
+
+IntArray = NDArray[np.int64]
+PG_LOCKED, PG_FROZEN, PG_SLAB, NODE_SHIFT = 0, 6, 7, 20
+_NOT_SEEN = int(ObjectState.ALLOCATED)
+
+
+@dataclass(frozen=True)
+class CacheView:
+    """Slabs of one cache with what a check needs beyond the table; arrays of length S."""
+
+    table: SlabTable
+    own_free: IntArray  #: length of the slab's own freelist; negative: see memory_scan.walk_freelist
+    cpu_free: IntArray  #: length of the owning CPU's freelist, 0 without owner; negative likewise
+    partial_pages: dict[int, IntArray]  #: node -> page frames on its partial list, in order
+    nr_partial: IntArray
+    nr_slabs: IntArray
+
+
+def cpu_slabs(kernel: BootedKernel, index: int) -> NDArray[np.void]:
+    """The kmem_cache_cpu structures of a cache, shape (CPUs,)."""
+    variable = kernel.program.globals["cache_cpus"]
+    offset = index * kernel.program.struct("kmem_cache_cpu").size_bytes
+    return kernel.memory.array(
+        variable.address + offset, "kmem_cache_cpu", kernel.machine.spec.cpus, variable.stride_bytes
+    )
+
+
+def node_addresses(kernel: BootedKernel, index: int) -> list[int]:
+    """Addresses of a cache's kmem_cache_node structures, one per node."""
+    if kernel.machine.spec.nodes == 1:
+        return [kernel.memory.field_address(kernel.cache_address(index), "kmem_cache", "local_node")]
+    size = kernel.program.struct("kmem_cache_node").size_bytes
+    return [
+        kernel.memory.global_address("cache_nodes", node) + index * size for node in range(kernel.machine.spec.nodes)
+    ]
+
+
+def list_frames(kernel: BootedKernel, head: int) -> IntArray:
+    """Page frames on a list of pages linked through ``lru``.
+
+    Raises
+    ------
+    ValueError
+        If the list is broken.
+    """
+    out = np.zeros(kernel.machine.memory.page_frames + 1, dtype=np.int64)
+    length = int(walk_list(kernel.machine.state, head, kernel.program.target.word_bytes, out))
+    if length < 0:
+        raise ValueError("a back pointer is wrong" if length == -1 else "it does not come back to its head")
+    page = kernel.program.struct("page")
+    first = kernel.memory.global_address("mem_map") + page.fields["lru"].offset_bytes
+    return (out[:length] - first) // page.size_bytes
+
+
+def read_cache(kernel: BootedKernel, index: int) -> CacheView:
+    """Everything about one kmalloc cache.
+
+    Parameters
+    ----------
+    index : the cache's index in kmalloc_caches
+
+    Raises
+    ------
+    ValueError
+        If a partial list is broken.
+    """
+    machine, memory = kernel.machine, kernel.memory
+    pages = memory.global_structs("mem_map")
+    address = kernel.cache_address(index)
+    cache = memory.one(address, "kmem_cache")
+    flags = pages["flags"].astype(np.int64)
+    frames = np.flatnonzero((flags >> PG_SLAB & 1 == 1) & (pages["slab"] == address)).astype(np.int64)
+    flags = flags[frames]
+    records = pages[frames]
+    count = len(frames)
+    objects = np.full(count, int(cache["objects"]), dtype=np.int64)
+    first = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(objects, out=first[1:])
+    states = np.full(int(first[-1]), _NOT_SEEN, dtype=np.uint8)
+    shift = machine.spec.page_size_bytes.bit_length() - 1
+    bases = frames << shift
+    size, word_bytes = int(cache["size"]), machine.spec.word_bytes
+    own_free = np.zeros(count, dtype=np.int64)
+    heads = records["freelist"].astype(np.int64)
+    walk_freelists(
+        machine.state, heads, bases, objects, first[:-1], size, word_bytes, states, own_free, int(ObjectState.FREE)
+    )
+    owner, cpu_free = _cpu_side(kernel, index, frames, bases, objects, first, size, states)
+    partial, nr_partial, nr_slabs = {}, [], []
+    for node, node_address in enumerate(node_addresses(kernel, index)):
+        structure = memory.one(node_address, "kmem_cache_node")
+        partial[node] = list_frames(kernel, memory.field_address(node_address, "kmem_cache_node", "partial"))
+        nr_partial.append(int(structure["nr_partial"]))
+        nr_slabs.append(int(structure["nr_slabs"]))
+    listed = np.concatenate(list(partial.values())) if partial else np.zeros(0, dtype=np.int64)
+    inuse = records["inuse"].astype(np.int64)
+    # A slab that a CPU owns counts its CPU's free objects as in use; what is shown is how many are really handed out.
+    handed_out = inuse - np.maximum(cpu_free, 0)
+    state = np.full(count, int(SlabState.PARTIAL), dtype=np.uint8)
+    state[handed_out == 0] = int(SlabState.EMPTY)
+    state[handed_out >= objects] = int(SlabState.FULL)
+    table = SlabTable(
+        page_frame=frames,
+        node=flags >> NODE_SHIFT,
+        cpu=owner,
+        state=state,
+        frozen=flags >> PG_FROZEN & 1 == 1,
+        locked=flags >> PG_LOCKED & 1 == 1,
+        on_partial_list=np.isin(frames, listed),
+        objects=objects,
+        inuse=inuse,
+        first_object=first,
+        object_state=states,
+        last_cpu=owner,
+    )
+    return CacheView(
+        table, own_free, cpu_free, partial, np.array(nr_partial, dtype=np.int64), np.array(nr_slabs, dtype=np.int64)
+    )
+
+
+def _cpu_side(
+    kernel: BootedKernel,
+    index: int,
+    frames: IntArray,
+    bases: IntArray,
+    objects: IntArray,
+    first: IntArray,
+    size: int,
+    states: NDArray[np.uint8],
+) -> tuple[IntArray, IntArray]:
+    """Owner CPU of each slab (-1 none) and the length of that CPU's freelist."""
+    owner = np.full(len(frames), -1, dtype=np.int64)
+    lengths = np.zeros(len(frames), dtype=np.int64)
+    page = kernel.program.struct("page").size_bytes
+    map_address = kernel.memory.global_address("mem_map")
+    slabs = cpu_slabs(kernel, index)
+    owned = (slabs["page"].astype(np.int64) - map_address) // page
+    for cpu in np.flatnonzero(slabs["page"] != 0):
+        at = int(np.searchsorted(frames, owned[cpu]))
+        if at >= len(frames) or frames[at] != owned[cpu]:
+            continue
+        owner[at] = cpu
+        one = np.array([at])
+        length = np.zeros(1, dtype=np.int64)
+        walk_freelists(
+            kernel.machine.state,
+            slabs["freelist"][[cpu]].astype(np.int64),
+            bases[one],
+            objects[one],
+            first[one],
+            size,
+            kernel.machine.spec.word_bytes,
+            states,
+            length,
+            int(ObjectState.CPU_FREE),
+        )
+        lengths[at] = length[0]
+    return owner, lengths
