@@ -1,1 +1,2 @@
-"""The simulated machine: micro-ops, CPUs, cache lines, locks, interrupts, costs.  Knows nothing of slabs."""
+"""The simulated machine: micro-ops, CPUs, cache lines, locks, interrupts, costs.  Knows nothing of
+slabs."""

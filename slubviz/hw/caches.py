@@ -1,11 +1,13 @@
 """Cache lines: which L1 and L2 hold them, who owns them, and what an access costs.
 
 Set-associative L1s (one per ``cpus_per_l1`` CPUs) and L2s (one per ``cpus_per_l2``), true LRU within a set,
-physical addresses; an L2 includes its L1s.  A directory (hash table) knows for each cached line which L2s hold it,
+physical addresses; an L2 includes its L1s.  A directory (hash table) knows for each cached line which L2s
+hold it,
 whether one of them holds it modified, and how many waiting CPUs poll it.  Beyond 46 L2s a bit of the
 directory's mask stands for a group of L2s, as in the coarse vectors of large NUMA machines.
 
-What is left out: a third level, bandwidth and bus occupancy, instruction fetches, translation look-aside buffers.
+What is left out: a third level, bandwidth and bus occupancy, instruction fetches, translation look-aside
+buffers.
 
 Entries of L1 tags: ``line << 1 | writable``.  Entries of L2 tags: ``line``.  0 is empty (line 0 is the NULL
 page, never accessed).  Within a set the most recently used way comes first.
@@ -289,7 +291,8 @@ def l1_place(S, l1, line, writable):
 
 @njit("int64(int64[::1], int64[::1], int64, int64, int64)")
 def transfer_cost(S, P, counters, block, l2):
-    """Millicycles to bring a line from another L2 to this CPU; counts the kind.  counters < 0: do not count."""
+    """Millicycles to bring a line from another L2 to this CPU; counts the kind.  counters < 0: do not
+    count."""
     per_l2 = S[H_CPUS_PER_L2]
     if l2 // S[H_L2_PER_PACKAGE] == S[block + C_PACKAGE]:
         if counters >= 0:
@@ -309,7 +312,8 @@ def transfer_cost(S, P, counters, block, l2):
 def take_from_others(S, P, row, line, block, counters, write):
     """Make the other L2s give up (write) or share (read) a line.
 
-    Returns the dearest transfer among the L2s that had to answer, in millicycles; for a read of a clean line 0:
+    Returns the dearest transfer among the L2s that had to answer, in millicycles; for a read of a clean
+    line 0:
     memory answers, not a cache.
     """
     own = S[block + C_L2]
@@ -441,7 +445,8 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
     if write and polled:
         S[H_POLLED_HIT] = 1
         if in_l1 == 0 or S[block + C_POLLED_LINE] != line or clock > S[block + C_POLLED_UNTIL]:
-            # After a write the pollers read the line again, which takes one transfer.  Writes of a burst come before that; a
+            # After a write the pollers read the line again, which takes one transfer.  Writes of a burst
+            # come before that; a
             # later one must take the line from them anew, and its request queues behind their reads.
             if in_l1:
                 latency += P[P_TRANSFER_PACKAGE] + (polled // INFO_POLLER - 1) * P[P_SPINNER_REREAD]

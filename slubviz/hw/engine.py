@@ -1,14 +1,19 @@
 """The engine: one loop that executes micro-ops of all CPUs in clock order.
 
-``run(S, code, P, micro_op_limit, cycle_limit)`` works on the state array ``S`` (see layout.py), the program ``code``
+``run(S, code, P, micro_op_limit, cycle_limit)`` works on the state array ``S`` (see layout.py), the
+program ``code``
 (int64 rows, see isa.py) and the parameters ``P``; it returns a Status and leaves everything else in ``S``.
 There is no other state, no wall clock and no randomness, so the same arrays give the same run, bit for bit.
 
-Time is in millicycles.  A micro-op costs its plain instruction cost (``F_COST``), plus what memory, locks and the store buffer
-add.  Loads and locked operations wait for their line; plain stores go to a store buffer, which charges a share of
-the miss when it drains and stalls the CPU when it is a window behind; a locked operation waits until it is empty.
+Time is in millicycles.  A micro-op costs its plain instruction cost (``F_COST``), plus what memory, locks
+and the store buffer
+add.  Loads and locked operations wait for their line; plain stores go to a store buffer, which charges a
+share of
+the miss when it drains and stalls the CPU when it is a window behind; a locked operation waits until it is
+empty.
 
-Left out: out-of-order execution and branch prediction (their mean is in the plain cost), instruction caches.
+Left out: out-of-order execution and branch prediction (their mean is in the plain cost), instruction
+caches.
 """
 
 from __future__ import annotations
@@ -35,7 +40,6 @@ from slubviz.hw.layout import (
     C_STATE,
     C_STORE_BUSY,
     C_WAIT_ADDRESS,
-    C_WAIT_MASK,
     C_WINDOW,
     C_WOKEN,
     CPU_WORDS,
@@ -62,12 +66,15 @@ from slubviz.hw.layout import (
     H_LINE_SHIFT,
     H_MICRO_OPS,
     H_OWN_SLOTS,
+    H_OWNERS,
+    H_OWNERS_SIZE,
     H_PAGE_FRAMES,
     H_PAGE_SHIFT,
     H_POLLED_HIT,
     H_RENDEZVOUS,
     H_SKIP_BREAK,
     H_STARTED,
+    H_STATIC_ADDRESS,
     H_STATUS,
     H_TRACE_HASH,
     H_TREE,
@@ -82,6 +89,7 @@ from slubviz.hw.layout import (
     N_LOCKS_TAKEN,
     N_STORE_STALL_MILLICYCLES,
     NEVER,
+    OWNER_SHIFT,
     P_COUNT,
     P_INTERRUPT_ENTRY,
     P_INTERRUPT_EXIT,
@@ -102,11 +110,12 @@ from slubviz.hw.scheduler import may_run_until, replay, set_key
 
 # Plain ints: an IntEnum member inside jitted code would compile a second version of everything it touches.
 (
-    NOP, MOV, LI, LI64, ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, ADDI, MULI, DIVI, MODI, ANDI, ORI, XORI, SHLI,
-    SHRI, NEG, NOT, FLS, SEQ, SNE, SLT, SLE, JMP, BEQ, BNE, BLT, BLE, BEQI, BNEI, BLTI, BLEI, BGTI, BGEI, CALL, RET, LD,
-    LDS, ST, CMPXCHG_LOCAL, CMPXCHG, CMPXCHG_DOUBLE_LOCAL, CMPXCHG_DOUBLE, XCHG, ATOMIC_ADD, LOCK, TRYLOCK, UNLOCK,
-    UNLOCK_LOCKED, LOCK_NOTE, IRQ_SAVE, IRQ_RESTORE, IRQ_DISABLE, IRQ_ENABLE, PREEMPT_DISABLE, PREEMPT_ENABLE, BARRIER,
-    RDTSC, CPU_ID, NODE_ID, COUNT, INSTRUCTIONS, GRANULE, RENDEZVOUS, PAUSE, BUG, PREEMPT_COUNT, COUNT_N,
+    NOP, MOV, LI, LI64, ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, ADDI, MULI, DIVI, MODI, ANDI,
+    ORI, XORI, SHLI, SHRI, NEG, NOT, FLS, SEQ, SNE, SLT, SLE, JMP, BEQ, BNE, BLT, BLE, BEQI, BNEI, BLTI,
+    BLEI, BGTI, BGEI, CALL, RET, LD, LDS, ST, CMPXCHG_LOCAL, CMPXCHG, CMPXCHG_DOUBLE_LOCAL,
+    CMPXCHG_DOUBLE, XCHG, ATOMIC_ADD, LOCK, TRYLOCK, UNLOCK, UNLOCK_LOCKED, LOCK_NOTE, IRQ_SAVE,
+    IRQ_RESTORE, IRQ_DISABLE, IRQ_ENABLE, PREEMPT_DISABLE, PREEMPT_ENABLE, BARRIER, RDTSC, CPU_ID,
+    NODE_ID, COUNT, INSTRUCTIONS, GRANULE, RENDEZVOUS, PAUSE, BUG, PREEMPT_COUNT, COUNT_N, OWNER_NOTE,
 ) = (int(op) for op in Op)  # fmt: skip
 S_MICRO_OPS = int(Status.MICRO_OPS)
 S_CYCLE = int(Status.CYCLE)
@@ -215,7 +224,8 @@ def enter_interrupt(S, P, cpu, row, pc, clock):
 
 @njit("void(int64[::1], int64[::1], int64, int64)")
 def pass_on_wake(S, P, cpu, clock):
-    """A CPU that was woken for a lock is interrupted before it retried: wake another, or all might sleep."""
+    """A CPU that was woken for a lock is interrupted before it retried: wake another, or all might
+    sleep."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
     S[block + C_WOKEN] = 0
     address = S[block + C_WAIT_ADDRESS]
@@ -390,7 +400,10 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                         latency = access_slow(S, P, cpu, line, 1, pc, node, clock)
                         polled = S[H_POLLED_HIT]
                         if latency > 0:
-                            busy = max(S[block + C_STORE_BUSY], clock) + latency * P[P_STORE_MISS_PER_MILLE] // 1000
+                            busy = (
+                                max(S[block + C_STORE_BUSY], clock)
+                                + latency * P[P_STORE_MISS_PER_MILLE] // 1000
+                            )
                             S[block + C_STORE_BUSY] = busy
                             if busy - clock > P[P_STORE_WINDOW]:
                                 S[counters + N_STORE_STALL_MILLICYCLES] += busy - P[P_STORE_WINDOW] - clock
@@ -706,6 +719,10 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                 S[a] = S[block + C_PREEMPT]
             elif op == COUNT_N:
                 S[counters + HARDWARE_COUNTERS + imm] += S[rb]
+            elif op == OWNER_NOTE:
+                owner = (S[rb] - S[H_STATIC_ADDRESS]) >> OWNER_SHIFT
+                if 0 <= owner < S[H_OWNERS_SIZE]:
+                    S[S[H_OWNERS] + owner] = cpu + 1
             elif op == GRANULE:
                 outcome = format_memory(S, S[rb], S[window + code[i + 3]], S[window + code[i + 5]])
                 if outcome == 1:
@@ -762,5 +779,3 @@ def run(S, code, P, micro_op_limit, cycle_limit):
     S[H_STATUS] = status
     S[H_CURRENT_CPU] = S[tree + 1]
     return status
-
-

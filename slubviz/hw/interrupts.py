@@ -1,6 +1,7 @@
 """Interrupts that are due: the table of pending ones, and each CPU's next.
 
-An interrupt is scheduled by time (millicycles) or by a CPU's own micro-op count, with a handler function and one argument.
+An interrupt is scheduled by time (millicycles) or by a CPU's own micro-op count, with a handler function
+and one argument.
 It is delivered before the first micro-op at or after that point at which the CPU has interrupts enabled.
 """
 

@@ -94,7 +94,9 @@ class Op(IntEnum):
     ST = 45  # m[ea] = r[c]
     CMPXCHG_LOCAL = 46  # r[a] = old m[ea]; if it equals r[c]: m[ea] = r[aux].  Not locked
     CMPXCHG = 47  # the same, locked: visible to and safe against other CPUs
-    CMPXCHG_DOUBLE_LOCAL = 48  # m[ea], m[ea+size] against r[c], r[c+1]; new r[c+2], r[c+3]; r[a] = 1 if swapped
+    CMPXCHG_DOUBLE_LOCAL = (
+        48  # m[ea], m[ea+size] against r[c], r[c+1]; new r[c+2], r[c+3]; r[a] = 1 if swapped
+    )
     CMPXCHG_DOUBLE = 49  # the same, locked
     XCHG = 50  # r[a] = old m[ea]; m[ea] = r[c]; locked
     ATOMIC_ADD = 51  # m[ea] += r[c]; r[a] = new value; locked
@@ -103,7 +105,9 @@ class Op(IntEnum):
     TRYLOCK = 53  # r[a] = 1 and take it if free, else r[a] = 0; locked
     UNLOCK = 54  # clear the bits with a plain store
     UNLOCK_LOCKED = 55  # clear the bits with a locked operation
-    LOCK_NOTE = 56  # annotation, free of cost: imm 1 = a lock at ea was acquired by other means, 0 = released
+    LOCK_NOTE = (
+        56  # annotation, free of cost: imm 1 = a lock at r[b] + aux was acquired by other means, 0 = released
+    )
     # --- interrupts and preemption ------------------------------------------------------------
     IRQ_SAVE = 57  # r[a] = interrupt flag (1 enabled); disable
     IRQ_RESTORE = 58  # interrupt flag = r[b]
@@ -124,6 +128,7 @@ class Op(IntEnum):
     BUG = 72  # stop with fault: message number imm
     PREEMPT_COUNT = 73  # r[a] = preempt count (an interrupt counts 65536 each)
     COUNT_N = 74  # counter number imm of this CPU += r[b]; free of cost
+    OWNER_NOTE = 75  # annotation, free of cost: this CPU is the last that claimed the structure at r[b]
 
 
 class CpuState(IntEnum):

@@ -67,7 +67,9 @@ def njit(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        compiled: Callable[..., Any] = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False)(function)
+        compiled: Callable[..., Any] = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False)(
+            function
+        )
         return compiled
 
     return decorate

@@ -3,8 +3,9 @@
 A machine is one array ``S``; one copy is a checkpoint, one hash names a state.  The first
 ``HEADER_WORDS`` words say where the regions start, so jitted code needs no other description.
 Regions, in order: header, CPU blocks, scheduler keys and tree, register stacks, counters, stride tables,
-L1 tags, L2 tags, line directory, lock table, interrupt table, page frame table, static memory, one own
-slot per page frame, backing store.  The backing store is last, so that it can grow by appending.
+L1 tags, L2 tags, line directory, lock table, interrupt table, owner notes, page frame table, static
+memory, one own slot per
+page frame, backing store.  The backing store is last, so that it can grow by appending.
 
 Names: ``H_*`` header words, ``C_*`` words of a CPU block, ``N_*`` hardware counters, ``I_*`` words of an
 interrupt table row, ``K_*`` words of a lock table row.
@@ -70,6 +71,9 @@ H_NODES = 78
 H_STRIDE_ENTRIES = 79
 H_EVENT_CPU = 80  # scratch: a CPU that became runnable during this micro-op, -1 none
 H_SEQUENCE = 81  # interrupts injected so far
+H_OWNERS = 82  # who claimed a structure last (OWNER_NOTE): CPU + 1 per OWNER_GRANULE bytes of static memory
+H_OWNERS_SIZE = 83
+H_STATIC_ADDRESS = 84  # byte address of the first word of static memory
 
 # --- CPU block ----------------------------------------------------------------------------
 CPU_WORDS = 48
@@ -163,6 +167,7 @@ I_FUNCTION = 4
 I_ARGUMENT = 5
 I_SEQUENCE = 6  # order of injection, breaks ties
 
+OWNER_SHIFT = 5  # one owner per 32 bytes; structures that are noted are at least that large
 STRIDE_WORDS = 3  # last line, stride, confidence
 
 # --- page frame table entry: slot base << 16 | node << 6 | granule shift ----------------------------

@@ -1,8 +1,10 @@
 """Waiting for locks: queues of spinning CPUs, and who is next when a lock is released.
 
 A CPU that finds a lock taken spins.  Spinning costs no micro-ops here: the CPU leaves the scheduler, the
-lock's cache line is marked as polled (so that every write to it by anybody costs a transfer), and on release one waiter gets
-to retry after the time it takes to read the line again, lengthened by the other waiters that read it too.  The
+lock's cache line is marked as polled (so that every write to it by anybody costs a transfer), and on
+release one waiter gets
+to retry after the time it takes to read the line again, lengthened by the other waiters that read it too.
+The
 lock is not handed over: between release and retry any CPU may take it, as with the byte locks of 2.6.24.
 
 The one that has waited longest retries first.

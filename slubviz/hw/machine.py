@@ -1,7 +1,9 @@
 """A simulated machine: its state array, and the few things one does with it.
 
-Interface: build one from a MachineSpec, a ProgramImage and a MemoryPlan; ``start`` functions on CPUs; ``run`` or ``step``;
-``inject`` interrupts; ``read`` and ``write`` memory without cost; ``copy_state`` / ``restore_state`` / ``state_hash``.
+Interface: build one from a MachineSpec, a ProgramImage and a MemoryPlan; ``start`` functions on CPUs;
+``run`` or ``step``;
+``inject`` interrupts; ``read`` and ``write`` memory without cost; ``copy_state`` / ``restore_state`` /
+``state_hash``.
 The whole state is ``machine.state``; the engine keeps nothing elsewhere.
 """
 
@@ -49,8 +51,11 @@ class ProgramImage:
 class MemoryPlan:
     """Which page frames exist.
 
-    Frame 0 is the NULL page.  ``page_frames`` frames from ``first_frame`` on are page memory; ``node_of_frame``
-    gives each one's node (length ``page_frames``).  Static memory follows at ``static_base`` (page aligned) and has ``static_bytes``.
+    Frame 0 is the NULL page.  ``page_frames`` frames from ``first_frame`` on are page memory;
+    ``node_of_frame``
+    gives each one's node (length ``page_frames``).  Static memory follows at ``static_base`` (page
+    aligned) and has ``static_bytes``; of its
+    first ``noted_bytes`` the machine remembers who claimed each structure last (OWNER_NOTE).
     """
 
     first_frame: int
@@ -58,6 +63,7 @@ class MemoryPlan:
     static_base: int
     static_bytes: int
     node_of_frame: IntArray = field(repr=False)
+    noted_bytes: int = 0
 
 
 def _power_of_two(at_least: int) -> int:
@@ -93,7 +99,7 @@ def cost_parameters(spec: MachineSpec) -> list[int]:
     return values
 
 
-_FREE_OPS = (Op.COUNT, Op.COUNT_N, Op.LOCK_NOTE, Op.GRANULE, Op.RENDEZVOUS)
+_FREE_OPS = (Op.COUNT, Op.COUNT_N, Op.LOCK_NOTE, Op.GRANULE, Op.RENDEZVOUS, Op.OWNER_NOTE)
 _COST_OF_OP: dict[Op, str] = {
     Op.MUL: "multiply",
     Op.MULI: "multiply",
@@ -189,6 +195,7 @@ class Machine:
         directory = _power_of_two(2 * min(spec.l2_count * l2_words, lines) + 16)
         counter_words = L.HARDWARE_COUNTERS + self.image.counters
         static_words = static_frames << (page_shift - 3)
+        owners = (memory.noted_bytes >> L.OWNER_SHIFT) + 1
         page_end = memory.first_frame + memory.page_frames
         regions = (
             (L.H_CPU_BLOCKS, spec.cpus * L.CPU_WORDS),
@@ -202,6 +209,7 @@ class Machine:
             (L.H_DIRECTORY, 2 * directory),
             (L.H_LOCKS, _power_of_two(2 * spec.cpus + 2) * L.LOCK_ROW),
             (L.H_IRQS, INTERRUPT_ROWS * L.IRQ_ROW),
+            (L.H_OWNERS, owners),
             (L.H_FRAMES, frames),
             (L.H_STATIC, static_words),
             (L.H_OWN_SLOTS, 2 * page_end),
@@ -240,6 +248,8 @@ class Machine:
                 L.H_CPUS_PER_NODE: spec.cpus_per_node,
                 L.H_COARSE_SHIFT: max(0, (-(-spec.l2_count // DIRECTORY_BITS) - 1).bit_length()),
                 L.H_NODES: spec.nodes,
+                L.H_OWNERS_SIZE: owners,
+                L.H_STATIC_ADDRESS: memory.static_base,
                 L.H_STRIDE_ENTRIES: STRIDE_ENTRIES,
             }
         )
@@ -306,6 +316,13 @@ class Machine:
         """All counters, shape (CPUs, HARDWARE_COUNTERS + program's); a view of the state."""
         start, words = int(self.state[L.H_COUNTERS]), int(self.state[L.H_COUNTER_WORDS])
         return self.state[start : start + self.spec.cpus * words].reshape(self.spec.cpus, words)
+
+    def owners(self, addresses: IntArray) -> IntArray:
+        """The CPU that claimed the structure at each address last, -1 for none; shape as given."""
+        index = (addresses - self.memory.static_base) >> L.OWNER_SHIFT
+        start = int(self.state[L.H_OWNERS])
+        found: IntArray = self.state[start + index] - 1
+        return found
 
     @property
     def micro_ops(self) -> int:
@@ -415,6 +432,7 @@ class Machine:
             if status != Status.NEED_MEMORY:
                 return status
             self._grow_store()
+            self.skip_breakpoint()  # the micro-op that runs again had passed its breakpoint
 
     def _grow_store(self) -> None:
         more = max(FIRST_STORE_WORDS, int(self.state[L.H_STORE_WORDS]))
@@ -437,9 +455,16 @@ class Machine:
         self.code[row + F_OP] = op + (BREAK_BIT if on else 0)
 
     def inject(
-        self, cpu: int, function: int, argument: int = 0, *, at_micro_op: int | None = None, at_cycle: float | None = None
+        self,
+        cpu: int,
+        function: int,
+        argument: int = 0,
+        *,
+        at_micro_op: int | None = None,
+        at_cycle: float | None = None,
     ) -> None:
-        """Schedule an interrupt: by a CPU's own micro-op count, by cycle, or (neither given) before its next micro-op.
+        """Schedule an interrupt: by a CPU's own micro-op count, by cycle, or (neither given) before its
+        next micro-op.
 
         Raises
         ------

@@ -1,7 +1,9 @@
 """Machine files: topology, caches and costs of a simulated machine, as TOML.
 
-``load_machine_file`` reads and checks one.  Every cost carries a value, its unit, where it comes from and the range in
-which it is plausible; ``calibrated = true`` says that the value was fitted to published figures.  The format is described in
+``load_machine_file`` reads and checks one.  Every cost carries a value, its unit, where it comes from and
+the range in
+which it is plausible; ``calibrated = true`` says that the value was fitted to published figures.  The
+format is described in
 docs/machine-files.md.
 """
 
@@ -15,7 +17,8 @@ from typing import Any
 
 MAX_CPUS = 4096
 MAX_NODES = 1024
-#: Shared last-level caches on a machine; the directory's mask has this many bits, beyond that one bit per group.
+#: Shared last-level caches on a machine; the directory's mask has this many bits, beyond that one bit per
+#: group.
 DIRECTORY_BITS = 46
 
 #: name -> (unit, meaning).  Units: cycles, or a fraction of 1.
@@ -52,7 +55,10 @@ COST_TABLE: dict[str, tuple[str, str]] = {
     "memory_remote": ("cycles", "line from the memory of another node"),
     "store_window": ("cycles", "how far the store buffer may be behind before a store stalls"),
     "spinner_reread": ("cycles", "one more waiter reading a lock's line again after a release"),
-    "store_miss_share": ("fraction", "share of a store miss that delays the store buffer (overlap of misses)"),
+    "store_miss_share": (
+        "fraction",
+        "share of a store miss that delays the store buffer (overlap of misses)",
+    ),
     "prefetch_leftover": ("fraction", "share of a memory latency left when the stride prefetcher was ahead"),
 }
 
@@ -222,7 +228,10 @@ def _read_cache(reader: _Reader, line_bytes: int) -> CacheGeometry:
     reader.finish()
     sets = size // (ways * line_bytes)
     if sets * ways * line_bytes != size or sets & (sets - 1) or sets == 0:
-        raise reader.fail("size_bytes", f"is {size}; {ways} ways of {line_bytes}-byte lines must make a power of two of sets")
+        raise reader.fail(
+            "size_bytes",
+            f"is {size}; {ways} ways of {line_bytes}-byte lines must make a power of two of sets",
+        )
     return CacheGeometry(size, ways)
 
 
@@ -282,7 +291,9 @@ def parse_machine(text: str, where: str) -> MachineSpec:
     if spec.nodes > MAX_NODES:
         raise topology.fail("cpus_per_node", f"makes {spec.nodes} nodes; at most {MAX_NODES} are possible")
     if spec.l2.size_bytes < spec.l1.size_bytes:
-        raise MachineFileError(f"{where}: cache.l2.size_bytes: the L2 includes the L1s, so it cannot be smaller")
+        raise MachineFileError(
+            f"{where}: cache.l2.size_bytes: the L2 includes the L1s, so it cannot be smaller"
+        )
     return spec
 
 

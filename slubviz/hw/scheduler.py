@@ -1,7 +1,9 @@
 """Which CPU is next: the runnable one with the smallest clock, ties by CPU number.
 
-A tournament tree over the CPUs' keys (clock in millicycles, NEVER when the CPU cannot run): a changed clock costs
-log2(CPUs) comparisons, so that 4,096 CPUs are as usable as 8.  ``keys[i]`` belongs to CPU i; ``tree[leaves + i]``
+A tournament tree over the CPUs' keys (clock in millicycles, NEVER when the CPU cannot run): a changed
+clock costs
+log2(CPUs) comparisons, so that 4,096 CPUs are as usable as 8.  ``keys[i]`` belongs to CPU i; ``tree[leaves
++ i]``
 is i, an inner node holds the winner of its two children, ``tree[1]`` the next CPU.
 """
 
@@ -15,7 +17,8 @@ from slubviz.hw.layout import H_KEYS, H_LEAVES, H_TREE, NEVER
 def replay(S, keys, tree, leaves, cpu, key):
     """Give a CPU a new key and replay its matches up to the root; returns the winner, the next CPU.
 
-    Works from the values at hand and reads only the rivals, so that one level does not wait for the store of the one below.
+    Works from the values at hand and reads only the rivals, so that one level does not wait for the store
+    of the one below.
     """
     S[keys + cpu] = key
     winner = cpu

@@ -1,12 +1,16 @@
-"""Boot: compile a kernel for a machine, lay out its memory and bring the structures into the state after start-up.
+"""Boot: compile a kernel for a machine, lay out its memory and bring the structures into the state after
+start-up.
 
-What the real kernel does once at boot is done here from outside, at no simulated cost: the buddy lists, the per-CPU page lists, the kmalloc
-caches with their per-CPU and per-node structures.  A share of the memory is fragmented, in an order that the seed decides, as on a machine that has run for
+What the real kernel does once at boot is done here from outside, at no simulated cost: the buddy lists,
+the per-CPU page lists, the kmalloc
+caches with their per-CPU and per-node structures.  A share of the memory is fragmented, in an order that
+the seed decides, as on a machine that has run for
 a while.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +19,7 @@ from numpy.typing import NDArray
 
 from slubviz.hw.machine import Machine, MemoryPlan, ProgramImage
 from slubviz.hw.machine_file import MachineSpec
-from slubviz.model.errors import UserError
+from slubviz.model.errors import RequestError, UserError, unknown_name
 from slubviz.model.geometry import (
     MAX_ORDER,
     OrderOptions,
@@ -28,7 +32,8 @@ from slubviz.model.kernels import KernelVariant
 from slubviz.model.lang import KernelLanguageError, Program, Target, compile_program
 
 BLOCK_PAGES = 1 << (MAX_ORDER - 1)
-#: Share of the blocks of 1024 pages that are fragmented at boot; half of their groups of 4 pages are in use.
+#: Share of the blocks of 1024 pages that are fragmented at boot; half of their groups of 4 pages are in
+#: use.
 FRAGMENTED_SHARE = 1 / 16
 FRAGMENT_PAGES = 4
 #: Largest memory that is simulated, in pages.
@@ -36,6 +41,9 @@ MOST_PAGES = 1 << 22
 PG_BUDDY = 19
 NODE_SHIFT = 20
 WATERMARK_PAGES = 128
+#: Boot parameters of the slab geometry; options too, but not of the kernel program.
+ORDER_OPTIONS = ("slub_min_order", "slub_max_order", "slub_min_objects")
+_COMPILING = threading.Lock()
 SIZE_INDEX_LIMIT = 192
 #: Functions that a workload and the boot need.
 NEEDED_FUNCTIONS = ("kmalloc", "kfree")
@@ -63,18 +71,22 @@ class BootedKernel:
 
 
 def splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A fixed hash of 64-bit numbers (Steele, Lea, Flood 2014): the same on every platform and numpy version."""
+    """A fixed hash of 64-bit numbers (Steele, Lea, Flood 2014), the same with every numpy version."""
     with np.errstate(over="ignore"):
         z = values + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+        hashed: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+        return hashed
 
 
 def _hashes(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
     start = np.array([(seed * 1_000_003 + stream) & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
     with np.errstate(over="ignore"):
-        return splitmix64(splitmix64(start) + np.arange(count, dtype=np.uint64))
+        places: NDArray[np.uint64] = np.add(
+            splitmix64(start), np.arange(count), dtype=np.uint64, casting="unsafe"
+        )
+        return splitmix64(places)
 
 
 def memory_plan(spec: MachineSpec, pages: int) -> tuple[int, NDArray[np.int64]]:
@@ -95,14 +107,18 @@ def memory_plan(spec: MachineSpec, pages: int) -> tuple[int, NDArray[np.int64]]:
     if frames > MOST_PAGES:
         gigabytes = frames * spec.page_size_bytes / (1 << 30)
         raise UserError(
-            f"this run needs {gigabytes:,.1f} GB of simulated memory; at most {MOST_PAGES:,} pages are simulated: "
-            "lower --ops, --size or --cpus"
+            f"this run needs {gigabytes:,.1f} GB of simulated memory; at most {MOST_PAGES:,} pages "
+            "are simulated: lower --ops, --size or --cpus"
         )
     return frames, np.repeat(np.arange(spec.nodes, dtype=np.int64), blocks * BLOCK_PAGES)
 
 
 def compile_kernel(
-    spec: MachineSpec, variant: KernelVariant, page_frames: int, objects_per_cpu: int, options: Mapping[str, int]
+    spec: MachineSpec,
+    variant: KernelVariant,
+    page_frames: int,
+    objects_per_cpu: int,
+    options: Mapping[str, int],
 ) -> Program:
     """Compile a kernel and the workload for a machine.
 
@@ -124,15 +140,33 @@ def compile_kernel(
     }
     target = Target(spec.word_bytes, constants, top * spec.page_size_bytes, spec.line_bytes)
     try:
-        program = compile_program(variant.sources(), target, {**variant.options, **options})
+        # One at a time: CPython 3.11 loses count of its recursion when two threads build syntax trees.
+        with _COMPILING:
+            program = compile_program(variant.sources(), target, {**variant.options, **options})
     except KernelLanguageError as error:
-        raise UserError(str(error)) from error
+        if error.line == 0:
+            raise _wrong_option(variant, options, error) from error
+        raise
     names = {function.name for function in program.functions}
     missing = [f"function {name}" for name in NEEDED_FUNCTIONS if name not in names]
     missing += [f"global {name}" for name in NEEDED_GLOBALS if name not in program.globals]
     if missing:
-        raise UserError(f"{variant.name}: the kernel file lacks {', '.join(missing)}; compare it with slub.py")
+        raise UserError(
+            f"{variant.name}: the kernel file lacks {', '.join(missing)}; compare it with slub.py"
+        )
     return program
+
+
+def _wrong_option(
+    variant: KernelVariant, options: Mapping[str, int], error: KernelLanguageError
+) -> UserError:
+    """The complaint about an option, with the boot parameters among the known ones."""
+    listed = str(error).rsplit("known options: ", 1)
+    if len(listed) < 2:
+        return RequestError(f"kernel {variant.name}: {error}")
+    known = [*listed[1].rstrip(")").split(", "), *ORDER_OPTIONS]
+    wrong = next((name for name in options if name not in known), "")
+    return unknown_name(f"option of kernel {variant.name}:", wrong, known)
 
 
 def boot(
@@ -171,10 +205,15 @@ def boot(
         len(program.counters),
     )
     static_bytes = program.static_end - program.static_base
-    plan = MemoryPlan(BLOCK_PAGES, frames, program.static_base, static_bytes, nodes)
+    noted = program.globals["mem_map"].address + program.globals["mem_map"].size_bytes - program.static_base
+    plan = MemoryPlan(BLOCK_PAGES, frames, program.static_base, static_bytes, nodes, noted)
     machine = Machine(spec, image, plan)
     kernel = BootedKernel(
-        machine, program, KernelMemory(machine, program), variant, orders or OrderOptions.default(spec.page_size_bytes)
+        machine,
+        program,
+        KernelMemory(machine, program),
+        variant,
+        orders or OrderOptions.default(spec.page_size_bytes),
     )
     _start_page_allocator(kernel, seed)
     _start_slub(kernel)
@@ -257,7 +296,8 @@ def pageset_batch(page_size_bytes: int) -> tuple[int, int]:
 
 
 def stat_threshold(spec: MachineSpec, pages_per_node: int) -> int:
-    """How far a CPU's share of a zone counter may drift (the rule of 2.6.24: CPUs and zone size, at most 125)."""
+    """How far a CPU's share of a zone counter may drift (the rule of 2.6.24: CPUs and zone size, at most
+    125)."""
     blocks_of_128_mb = (pages_per_node * spec.page_size_bytes) >> 27
     return min(125, 2 * spec.cpus.bit_length() * (1 + blocks_of_128_mb.bit_length()))
 
@@ -283,7 +323,7 @@ def _start_pagesets(kernel: BootedKernel) -> None:
 
 
 def _start_slub(kernel: BootedKernel) -> None:
-    spec, memory, program = kernel.machine.spec, kernel.memory, kernel.program
+    spec, program = kernel.machine.spec, kernel.program
     sizes = kmalloc_cache_sizes(spec.page_size_bytes)
     empty = 1 if "PATCH_06" in program.options and program.options["PATCH_06"].value else 0
     for index, size in sizes.items():

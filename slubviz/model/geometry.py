@@ -1,6 +1,7 @@
 """Orders and objects per slab of SLUB, and the kmalloc size classes.
 
-``slab_geometry`` is the rule of 2.6.24 (calculate_order): for a wanted number of objects, halved down to two, and for an accepted waste of 1/8
+``slab_geometry`` is the rule of 2.6.24 (calculate_order): for a wanted number of objects, halved down to
+two, and for an accepted waste of 1/8
 and then 1/4, the smallest order whose waste is small enough.  Facts: kernel-facts, sections 2.1 and 2.2.
 """
 
@@ -34,7 +35,9 @@ class OrderOptions:
         return cls(0, 1, 4) if page_size_bytes == 4096 else cls(0, 2, 8)
 
 
-def _slab_order(size: int, min_objects: int, max_order: int, fraction: int, min_order: int, page_size: int) -> int | None:
+def _slab_order(
+    size: int, min_objects: int, max_order: int, fraction: int, min_order: int, page_size: int
+) -> int | None:
     """Smallest acceptable order up to max_order, None if the waste is too large in all."""
     start = max(min_order, (min_objects * size - 1).bit_length() - (page_size.bit_length() - 1))
     for order in range(max(start, 0), max_order + 1):
@@ -64,7 +67,9 @@ def slab_geometry(size_bytes: int, page_size_bytes: int, options: OrderOptions |
     wanted = chosen.min_objects
     while wanted > 1:
         for fraction in (8, 4):
-            order = _slab_order(size_bytes, wanted, chosen.max_order, fraction, chosen.min_order, page_size_bytes)
+            order = _slab_order(
+                size_bytes, wanted, chosen.max_order, fraction, chosen.min_order, page_size_bytes
+            )
             if order is not None:
                 return SlabGeometry(order, (page_size_bytes << order) // size_bytes)
         wanted //= 2
@@ -76,7 +81,8 @@ def slab_geometry(size_bytes: int, page_size_bytes: int, options: OrderOptions |
 
 
 def kmalloc_cache_sizes(page_size_bytes: int) -> dict[int, int]:
-    """Index in kmalloc_caches -> object size: 96 at 1, 192 at 2, then powers of two from 8 to half a page."""
+    """Index in kmalloc_caches -> object size: 96 at 1, 192 at 2, then powers of two from 8 to half a
+    page."""
     sizes = {1: 96, 2: 192}
     sizes.update({index: 1 << index for index in range(3, (page_size_bytes // 2).bit_length())})
     return sizes
@@ -95,7 +101,9 @@ def page_order(size_bytes: int, page_size_bytes: int) -> int:
     return max(0, (size_bytes - 1).bit_length() - (page_size_bytes.bit_length() - 1))
 
 
-def pages_for(size_bytes: int, objects: int, page_size_bytes: int, options: OrderOptions | None = None) -> int:
+def pages_for(
+    size_bytes: int, objects: int, page_size_bytes: int, options: OrderOptions | None = None
+) -> int:
     """Pages that so many objects of one CPU take."""
     index = kmalloc_index(size_bytes, page_size_bytes)
     if index is None:

@@ -1,7 +1,9 @@
 """Checks that must hold in a machine's memory: ``check(kernel)`` returns what is broken, one line each.
 
-Two kinds.  Some rules hold whenever no CPU is inside the allocator ("quiet"): every object is in exactly one place, chains end correctly, counters agree with the lists,
-locks are free, interrupts are enabled and preempt counts are zero.  In the middle of an operation they are expected to be broken.
+Two kinds.  Some rules hold whenever no CPU is inside the allocator ("quiet"): every object is in exactly
+one place, chains end correctly, counters agree with the lists,
+locks are free, interrupts are enabled and preempt counts are zero.  In the middle of an operation they are
+expected to be broken.
 """
 
 from __future__ import annotations
@@ -60,8 +62,9 @@ def check_cpus(kernel: BootedKernel) -> list[str]:
     """Locks free, interrupts on, preempt counts zero on every CPU."""
     problems = []
     for cpu, block in enumerate(kernel.machine.cpu_blocks()):
-        for i in range(min(int(block[L.C_HELD]), L.HELD_MAX)):
-            problems.append(f"CPU {cpu} holds {lock_name(kernel, int(block[L.C_HELD_ADDRESS + i]))}")
+        held = min(int(block[L.C_HELD]), L.HELD_MAX)
+        addresses = block[L.C_HELD_ADDRESS : L.C_HELD_ADDRESS + held]
+        problems += [f"CPU {cpu} holds {lock_name(kernel, int(address))}" for address in addresses]
         if block[L.C_STATE] == CpuState.WAITING_LOCK:
             problems.append(f"CPU {cpu} waits for {lock_name(kernel, int(block[L.C_WAIT_ADDRESS]))}")
         if not block[L.C_IRQ_ENABLED]:
@@ -79,8 +82,8 @@ def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:
     problems: list[str] = []
 
     def complain(slabs: NDArray[np.bool_], what: str) -> None:
-        for slab in np.flatnonzero(slabs)[:4]:
-            problems.append(f"{name}: slab of page {int(table.page_frame[slab])} {what.format(s=int(slab))}")
+        frames = table.page_frame[np.flatnonzero(slabs)[:4]]
+        problems.extend(f"{name}: slab of page {int(frame)} {what}" for frame in frames)
 
     for code, text in _WALK_ERRORS.items():
         complain(view.own_free == code, f"has a freelist that {text}")
@@ -100,20 +103,27 @@ def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:
     complain(table.on_partial_list & owned, "is on the partial list but a CPU owns it")
     for node, frames in view.partial_pages.items():
         if len(frames) != view.nr_partial[node]:
-            problems.append(f"{name}: nr_partial of node {node} is {view.nr_partial[node]}, the list has {len(frames)}")
+            problems.append(
+                f"{name}: nr_partial of node {node} is {view.nr_partial[node]}, the list has {len(frames)}"
+            )
         if len(np.unique(frames)) != len(frames):
             problems.append(f"{name}: a slab is on the partial list of node {node} twice")
         known = np.isin(frames, table.page_frame[table.node == node])
-        for frame in frames[~known][:4]:
-            problems.append(f"{name}: page {int(frame)} on the partial list of node {node} is no slab of it")
+        problems += [
+            f"{name}: page {int(frame)} on the partial list of node {node} is no slab of it"
+            for frame in frames[~known][:4]
+        ]
         slabs = int((table.node == node).sum())
         if slabs != view.nr_slabs[node]:
-            problems.append(f"{name}: nr_slabs of node {node} is {view.nr_slabs[node]}, there are {slabs} slabs")
+            problems.append(
+                f"{name}: nr_slabs of node {node} is {view.nr_slabs[node]}, there are {slabs} slabs"
+            )
     return problems + _check_ends(kernel, index)
 
 
 def _check_ends(kernel: BootedKernel, index: int) -> list[str]:
-    """A cpu slab that does not exist has no objects; with end markers, each chain ends in its own slab's."""
+    """A cpu slab that does not exist has no objects; with end markers, each chain ends in its own
+    slab's."""
     problems = []
     option = kernel.program.options.get("PATCH_06")
     for cpu, slab in enumerate(cpu_slabs(kernel, index)):

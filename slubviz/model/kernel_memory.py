@@ -1,7 +1,9 @@
 """Typed access from outside to the structures in a machine's memory.
 
-Static memory is stored word for word, so it can be seen as bytes: a struct array becomes a numpy record array, and everything a snapshot
-or a check needs of thousands of page structures is one vectorised read.  The view is of the live state: it is only valid until the
+Static memory is stored word for word, so it can be seen as bytes: a struct array becomes a numpy record
+array, and everything a snapshot
+or a check needs of thousands of page structures is one vectorised read.  The view is of the live state: it
+is only valid until the
 machine's state array is replaced (growing store, restored checkpoint).
 """
 
@@ -41,7 +43,7 @@ class KernelMemory:
             formats.append((each, (field.count,)) if field.count > 1 else each)
             offsets.append(field.offset_bytes)
         return np.dtype(
-            {"names": names, "formats": formats, "offsets": offsets, "itemsize": struct.size_bytes}  # type: ignore[call-overload]
+            {"names": names, "formats": formats, "offsets": offsets, "itemsize": struct.size_bytes}
         )
 
     def _field_format(self, type_name: str) -> Any:

@@ -1,6 +1,7 @@
 """Which kernels there are: a name, its kernel-language files and the options that make the variant.
 
-``load_kernel`` takes a known name or the path of a user's own allocator file, which then stands in the place of ``slub.py``.
+``load_kernel`` takes a known name or the path of a user's own allocator file, which then stands in the
+place of ``slub.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class KernelVariant:
         UserError
             If a user's file cannot be read.
         """
-        own = [_read_user_file(self.user_file)] if self.user_file else [_packaged(name) for name in self.files]
+        own = (
+            [_read_user_file(self.user_file)] if self.user_file else [_packaged(name) for name in self.files]
+        )
         return [*(_packaged(name) for name in _BELOW), *own, *(_packaged(name) for name in _WORKLOADS)]
 
 
@@ -44,7 +47,11 @@ KERNELS: dict[str, KernelVariant] = {
     kernel.name: kernel
     for kernel in (
         KernelVariant("slub", "SLUB of 2.6.24-rc1"),
-        KernelVariant("slub+", "SLUB with the ten patches of October 2007, cmpxchg_local fast paths", options=_ALL_PATCHES),
+        KernelVariant(
+            "slub+",
+            "SLUB with the ten patches of October 2007, cmpxchg_local fast paths",
+            options=_ALL_PATCHES,
+        ),
     )
 }
 
@@ -57,7 +64,9 @@ def _read_user_file(path: Path) -> SourceFile:
     try:
         return SourceFile(path.name, path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not a text file in UTF-8; a kernel file is kernel-language source") from error
+        raise UserError(
+            f"{path}: not a text file in UTF-8; a kernel file is kernel-language source"
+        ) from error
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 

@@ -30,7 +30,8 @@ def walk_freelist(S, head, base, size, count, word_bytes, state, mark):
 
     Returns
     -------
-    Length of the list; or negative: -1 leaves the slab or is misaligned, -2 an object is met twice, -3 unreadable.
+    Length of the list; or negative: -1 leaves the slab or is misaligned, -2 an object is met twice, -3
+    unreadable.
     """
     length = 0
     object_address = head
@@ -50,7 +51,10 @@ def walk_freelist(S, head, base, size, count, word_bytes, state, mark):
     return length
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, uint8[::1], int64[::1], int64)")
+@njit(
+    "void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, uint8[::1],"
+    " int64[::1], int64)"
+)
 def walk_freelists(S, heads, bases, counts, offsets, size, word_bytes, states, lengths, mark):
     """``walk_freelist`` for every slab of a cache.
 
@@ -72,7 +76,8 @@ def walk_freelists(S, heads, bases, counts, offsets, size, word_bytes, states, l
 def walk_list(S, head, word_bytes, out):
     """Entries of a circular list of list_heads, into ``out``.
 
-    Returns the length; -1 if a back pointer is wrong, -2 if it does not come back to its head within len(out) entries.
+    Returns the length; -1 if a back pointer is wrong, -2 if it does not come back to its head within
+    len(out) entries.
     """
     count = 0
     previous = head

@@ -1,6 +1,7 @@
 """What a run does, phase by phase: which function runs on which CPU, and what of it is measured.
 
-Tests share a boot as they did in the original module: A and B are the two halves of one test; C, D, E and F each have their own.  Within a boot the
+Tests share a boot as they did in the original module: A and B are the two halves of one test; C, D, E and
+F each have their own.  Within a boot the
 sizes run in ascending order on one machine, so that caches and free pages are as the size before left them.
 """
 
@@ -17,7 +18,14 @@ TESTS: dict[str, str] = {
     "E": "every CPU allocates and frees at once, at the same time",
     "F": "CPUs 1 and up allocate, CPU 0 frees everything",
 }
-OPERATIONS = {"A": "kmalloc", "B": "kfree", "C": "kmalloc+kfree", "D": "kmalloc", "E": "kmalloc+kfree", "F": "kfree"}
+OPERATIONS = {
+    "A": "kmalloc",
+    "B": "kfree",
+    "C": "kmalloc+kfree",
+    "D": "kmalloc",
+    "E": "kmalloc+kfree",
+    "F": "kfree",
+}
 BOOT_GROUPS = (("A", "B"), ("C",), ("D",), ("E",), ("F",))
 #: Tests that need a second CPU.
 NEEDS_OTHER_CPUS = ("F",)

@@ -46,7 +46,8 @@ class RunRequest:
     cpus: int | None = None  #: None means the machine's own number
     options: Mapping[str, int] = field(default_factory=dict)  #: overrides of a kernel's options
     fresh_boot: bool = False  #: boot for every cell instead of running the sizes in one sequence
-    jobs: int = 1  #: processes
+    jobs: int = 1  #: threads
+    check: bool = False  #: check the allocator's invariants at the end of each phase
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 """Runs cells without a window: which there are, in which order, on how many threads.
 
-Interface: ``validate``, ``run_cells``, ``known_machines``, ``known_kernels``, ``known_tests``, ``default_sizes``.  The unit of work is
-one boot: a kernel and the tests that share a boot, over all sizes (or one size, with ``fresh_boot``).  Boots do not influence each other, so
-the number of threads changes nothing in the results.  Threads do, because the engine runs without Python's lock.
+Interface: ``validate``, ``run_cells``, ``known_machines``, ``known_kernels``, ``known_tests``,
+``default_sizes``.  The unit of work is
+one boot: a kernel and the tests that share a boot, over all sizes (or one size, with ``fresh_boot``).
+Boots do not influence each other, so
+the number of threads changes nothing in the results.  Threads do, because the engine runs without Python's
+lock.
 """
 
 from __future__ import annotations
@@ -56,6 +59,7 @@ def _session_specs(request: RunRequest) -> list[SessionSpec]:
             cpus=request.cpus,
             options=request.options,
             tests=tests,
+            check=request.check,
         )
         for kernel in request.kernels
         for tests in boot_groups(request.tests)
@@ -128,7 +132,9 @@ def run_cells(request: RunRequest, progress: Callable[[Progress], None] | None =
     """
     runs = _Runs(request, progress or (lambda _: None))
     if not cache_is_warm():
-        runs.report(Progress(0, runs.total_cells, message="compiling the simulator (only this time, some seconds)"))
+        runs.report(
+            Progress(0, runs.total_cells, message="compiling the simulator (only this time, some seconds)")
+        )
     if request.jobs == 1:
         found = [runs.one(spec) for spec in runs.specs]
     else:

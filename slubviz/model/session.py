@@ -1,7 +1,9 @@
 """A session: one kernel on one machine, running a plan of phases.
 
-Interface: ``boot``, ``run(micro_ops)``, ``step``, ``reset``, ``snapshot``, ``results``.  A command line and a window drive the same object; it is
-used by one thread at a time.  Between phases all CPUs are idle; the session then sets their clocks to the latest and starts the next functions.
+Interface: ``boot``, ``run(micro_ops)``, ``step``, ``reset``, ``snapshot``, ``results``.  A command line
+and a window drive the same object; it is
+used by one thread at a time.  Between phases all CPUs are idle; the session then sets their clocks to the
+latest and starts the next functions.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from slubviz.hw.machine_file import MachineSpec
 from slubviz.model.boot import BootedKernel, boot, compile_kernel, memory_plan
 from slubviz.model.errors import RequestError, UserError, unknown_name
 from slubviz.model.geometry import LARGEST_ORDER, OrderOptions, kmalloc_index, pages_for
+from slubviz.model.invariants import check
 from slubviz.model.kernels import KernelVariant, load_kernel
 from slubviz.model.machines import load_machine
 from slubviz.model.plan import NEEDS_OTHER_CPUS, TESTS, Phase, allocating_cpus, boot_groups, phases_for
@@ -52,6 +55,7 @@ class SessionSpec:
     seed: int
     cpus: int | None = None
     options: Mapping[str, int] = field(default_factory=dict)
+    check: bool = False  #: check every invariant of the allocator at the end of each phase
     tests: tuple[str, ...] = ()  #: all tests of the boot to measure; empty means just ``test``
 
     @property
@@ -65,7 +69,9 @@ def check_sizes(spec: MachineSpec, sizes: tuple[int, ...]) -> None:
     largest = spec.page_size_bytes << LARGEST_ORDER
     for size in sizes:
         if not 1 <= size <= largest:
-            raise RequestError(f"size {size} is out of range: kmalloc on {spec.name} takes 1 to {largest} bytes")
+            raise RequestError(
+                f"size {size} is out of range: kmalloc on {spec.name} takes 1 to {largest} bytes"
+            )
 
 
 class Session:
@@ -94,7 +100,9 @@ class Session:
             if test in NEEDS_OTHER_CPUS and self.machine_spec.cpus < 2:
                 raise RequestError(f"test {test} needs at least 2 CPUs; {self.machine_spec.name} has 1 here")
         if len(boot_groups(self.spec.asked_tests)) != 1:
-            raise RequestError(f"tests {', '.join(self.spec.asked_tests)} do not share a boot; run them one by one")
+            raise RequestError(
+                f"tests {', '.join(self.spec.asked_tests)} do not share a boot; run them one by one"
+            )
         if not self.spec.sizes:
             raise RequestError("no size is given; give at least one")
         check_sizes(self.machine_spec, self.spec.sizes)
@@ -116,7 +124,8 @@ class Session:
         objects = given.pop("slub_min_objects", default.min_objects)
         if not 0 <= low <= high <= LARGEST_ORDER:
             raise RequestError(
-                f"slub_min_order={low} and slub_max_order={high} must satisfy 0 <= min <= max <= {LARGEST_ORDER}"
+                f"slub_min_order={low} and slub_max_order={high} must satisfy "
+                f"0 <= min <= max <= {LARGEST_ORDER}"
             )
         if objects < 1:
             raise RequestError(f"slub_min_objects={objects} must be at least 1")
@@ -268,11 +277,25 @@ class Session:
             if observe:
                 self._sample()
             self._finish_phase()
-            self._next_phase()
+            if self.spec.check:
+                self._check_invariants()
+            if not self.fault:
+                self._next_phase()
         elif status == Status.FAULT:
             self.fault = self._fault_text()
         elif status == Status.DEADLOCK:
             self.fault = self._deadlock_text()
+
+    def _check_invariants(self) -> None:
+        problems = check(self.booted)
+        if problems:
+            phase = self.phase
+            assert phase is not None
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            self.fault = (
+                f"{self.variant.name}: after the {phase.operation} phase of test {phase.test} at "
+                f"{phase.size_bytes} bytes an invariant is broken: {problems[0]}{more}"
+            )
 
     # --- phases -----------------------------------------------------------------------------------
     def _next_phase(self) -> None:
@@ -436,5 +459,3 @@ class Session:
         ]
         shown = "; ".join(waiting[:4]) + (" and others" if len(waiting) > 4 else "")
         return f"deadlock: nobody can run. Waiting: {shown}"
-
-

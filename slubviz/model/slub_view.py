@@ -43,7 +43,8 @@ def node_addresses(kernel: BootedKernel, index: int) -> list[int]:
         return [kernel.memory.field_address(kernel.cache_address(index), "kmem_cache", "local_node")]
     size = kernel.program.struct("kmem_cache_node").size_bytes
     return [
-        kernel.memory.global_address("cache_nodes", node) + index * size for node in range(kernel.machine.spec.nodes)
+        kernel.memory.global_address("cache_nodes", node) + index * size
+        for node in range(kernel.machine.spec.nodes)
     ]
 
 
@@ -95,7 +96,16 @@ def read_cache(kernel: BootedKernel, index: int) -> CacheView:
     own_free = np.zeros(count, dtype=np.int64)
     heads = records["freelist"].astype(np.int64)
     walk_freelists(
-        machine.state, heads, bases, objects, first[:-1], size, word_bytes, states, own_free, int(ObjectState.FREE)
+        machine.state,
+        heads,
+        bases,
+        objects,
+        first[:-1],
+        size,
+        word_bytes,
+        states,
+        own_free,
+        int(ObjectState.FREE),
     )
     owner, cpu_free = _cpu_side(kernel, index, frames, bases, objects, first, size, states)
     partial, nr_partial, nr_slabs = {}, [], []
@@ -106,7 +116,8 @@ def read_cache(kernel: BootedKernel, index: int) -> CacheView:
         nr_slabs.append(int(structure["nr_slabs"]))
     listed = np.concatenate(list(partial.values())) if partial else np.zeros(0, dtype=np.int64)
     inuse = records["inuse"].astype(np.int64)
-    # A slab that a CPU owns counts its CPU's free objects as in use; what is shown is how many are really handed out.
+    # A slab that a CPU owns counts its CPU's free objects as in use; what is shown is how many are really
+    # handed out.
     handed_out = inuse - np.maximum(cpu_free, 0)
     state = np.full(count, int(SlabState.PARTIAL), dtype=np.uint8)
     state[handed_out == 0] = int(SlabState.EMPTY)
@@ -126,7 +137,12 @@ def read_cache(kernel: BootedKernel, index: int) -> CacheView:
         last_cpu=owner,
     )
     return CacheView(
-        table, own_free, cpu_free, partial, np.array(nr_partial, dtype=np.int64), np.array(nr_slabs, dtype=np.int64)
+        table,
+        own_free,
+        cpu_free,
+        partial,
+        np.array(nr_partial, dtype=np.int64),
+        np.array(nr_slabs, dtype=np.int64),
     )
 
 

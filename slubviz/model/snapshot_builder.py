@@ -1,4 +1,5 @@
-"""Builds a Snapshot from a session: CPUs with their frames, locks with holders and waiters, the shown cache's slabs."""
+"""Builds a Snapshot from a session: CPUs with their frames, locks with holders and waiters, the shown
+cache's slabs."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ def _cpu_views(session: Session, names: dict[int, str]) -> tuple[CpuView, ...]:
 def _slow_path_operations(session: Session) -> np.ndarray:
     counters = session.booted.program.counters
     columns = [
-        L.HARDWARE_COUNTERS + counters.index(name) for name in ("ALLOC_SLOWPATH", "FREE_SLOWPATH") if name in counters
+        L.HARDWARE_COUNTERS + counters.index(name)
+        for name in ("ALLOC_SLOWPATH", "FREE_SLOWPATH")
+        if name in counters
     ]
     gained: np.ndarray = (session.machine.counters() - session.counters_before())[:, columns].sum(axis=1)
     return gained
@@ -120,7 +123,18 @@ def _empty_table() -> SlabTable:
     none = np.zeros(0, dtype=np.int64)
     no_bytes, no_flags = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.bool_)
     return SlabTable(
-        none, none, none, no_bytes, no_flags, no_flags, no_flags, none, none, np.zeros(1, dtype=np.int64), no_bytes, none
+        none,
+        none,
+        none,
+        no_bytes,
+        no_flags,
+        no_flags,
+        no_flags,
+        none,
+        none,
+        np.zeros(1, dtype=np.int64),
+        no_bytes,
+        none,
     )
 
 

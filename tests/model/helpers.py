@@ -29,7 +29,9 @@ def session(
     spec = SessionSpec(
         "e5345_8p", kernel, tests[0], sizes, ops, seed, cpus=cpus, options=options, tests=tuple(tests)
     )
-    machine = replace(load_machine("e5345_8p", cpus), l2=CacheGeometry(64 * 1024, 16)) if small_caches else None
+    machine = (
+        replace(load_machine("e5345_8p", cpus), l2=CacheGeometry(64 * 1024, 16)) if small_caches else None
+    )
     made = Session(spec, machine)
     made.boot()
     return made

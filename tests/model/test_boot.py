@@ -24,7 +24,8 @@ def test_structures_have_the_sizes_of_the_kernel() -> None:
     structs = session("A", (64,), 10).booted.program.structs
     assert structs["page"].size_bytes == 56
     assert {name: field.offset_bytes for name, field in structs["page"].fields.items()} == {
-        "flags": 0, "_count": 8, "inuse": 12, "private": 16, "slab": 16, "first_page": 16, "mapping": 24, "end": 24,
+        "flags": 0, "_count": 8, "inuse": 12, "private": 16, "slab": 16, "first_page": 16,
+        "mapping": 24, "end": 24,
         "index": 32, "freelist": 32, "lru": 40,
     }  # fmt: skip
     assert structs["kmem_cache_cpu"].size_bytes == 32

@@ -23,7 +23,14 @@ OTHER_COUNTERS = {
     "LARGE_FREE": "large_free",
 }
 KERNELS = {"slub": "SLUB", "slub+": "SLUB+"}
-OPERATIONS = {"A": "kmalloc", "B": "kfree", "C": "kmalloc+kfree", "D": "kmalloc", "E": "kmalloc+kfree", "F": "kfree"}
+OPERATIONS = {
+    "A": "kmalloc",
+    "B": "kfree",
+    "C": "kmalloc+kfree",
+    "D": "kmalloc",
+    "E": "kmalloc+kfree",
+    "F": "kfree",
+}
 
 
 def compare(cell: CellResult, expected: Counters) -> None:

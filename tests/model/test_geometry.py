@@ -14,15 +14,18 @@ from slubviz.model.geometry import (
 )
 
 ON_4K = {
-    8: (0, 512), 16: (0, 256), 32: (0, 128), 64: (0, 64), 96: (0, 42), 128: (0, 32), 192: (0, 21), 256: (0, 16),
+    8: (0, 512), 16: (0, 256), 32: (0, 128), 64: (0, 64), 96: (0, 42), 128: (0, 32), 192: (0, 21),
+    256: (0, 16),
     512: (0, 8), 1024: (0, 4), 2048: (1, 4),
 }  # fmt: skip
 ON_4K_HIGH_ORDERS = {
-    8: (0, 512), 16: (0, 256), 32: (0, 128), 64: (0, 64), 96: (0, 42), 128: (0, 32), 192: (0, 21), 256: (1, 32),
+    8: (0, 512), 16: (0, 256), 32: (0, 128), 64: (0, 64), 96: (0, 42), 128: (0, 32), 192: (0, 21),
+    256: (1, 32),
     512: (2, 32), 1024: (3, 32), 2048: (3, 16),
 }  # fmt: skip
 ON_16K = {
-    8: (0, 2048), 16: (0, 1024), 32: (0, 512), 64: (0, 256), 96: (0, 170), 128: (0, 128), 192: (0, 85), 256: (0, 64),
+    8: (0, 2048), 16: (0, 1024), 32: (0, 512), 64: (0, 256), 96: (0, 170), 128: (0, 128), 192: (0,
+    85), 256: (0, 64),
     512: (0, 32), 1024: (0, 16), 2048: (0, 8), 4096: (1, 8), 8192: (2, 8),
 }  # fmt: skip
 ON_16K_HIGH_ORDERS = {1024: (1, 32), 2048: (2, 32), 4096: (3, 32), 8192: (3, 16)}
@@ -37,7 +40,9 @@ ON_16K_HIGH_ORDERS = {1024: (1, 32), 2048: (2, 32), 4096: (3, 32), 8192: (3, 16)
         (16384, OrderOptions(0, 3, 20), ON_16K_HIGH_ORDERS),
     ],
 )
-def test_order_and_objects(page: int, options: OrderOptions | None, table: dict[int, tuple[int, int]]) -> None:
+def test_order_and_objects(
+    page: int, options: OrderOptions | None, table: dict[int, tuple[int, int]]
+) -> None:
     got = {size: slab_geometry(size, page, options) for size in table}
     assert {size: (g.order, g.objects) for size, g in got.items()} == table
 
@@ -49,7 +54,18 @@ def test_size_classes_on_4k_pages() -> None:
 
 @pytest.mark.parametrize(
     ("request_bytes", "served"),
-    [(1, 8), (8, 8), (9, 16), (65, 96), (96, 96), (97, 128), (129, 192), (192, 192), (193, 256), (2048, 2048)],
+    [
+        (1, 8),
+        (8, 8),
+        (9, 16),
+        (65, 96),
+        (96, 96),
+        (97, 128),
+        (129, 192),
+        (192, 192),
+        (193, 256),
+        (2048, 2048),
+    ],
 )
 def test_request_goes_to_the_smallest_cache_that_fits(request_bytes: int, served: int) -> None:
     index = kmalloc_index(request_bytes, 4096)

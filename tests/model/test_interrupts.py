@@ -14,7 +14,8 @@ SIZE = 1024  # four objects per slab
 
 
 def prepared(kernel: str, operation: str) -> tuple[Session, int]:
-    """A session whose CPU 0 is about to run one operation; and how many micro-ops that takes undisturbed."""
+    """A session whose CPU 0 is about to run one operation; and how many micro-ops that takes
+    undisturbed."""
     made = session("A", (SIZE,), 2, kernel, cpus=2, small_caches=True)
     machine, program = made.machine, made.booted.program
     machine.run()
@@ -30,7 +31,9 @@ def prepared(kernel: str, operation: str) -> tuple[Session, int]:
 
 
 @pytest.mark.parametrize("operation", ["test_alloc", "test_free"])
-@pytest.mark.parametrize("handler", ["irq_alloc_free", "irq_alloc", "irq_alloc_alloc_free_first", "irq_nested"])
+@pytest.mark.parametrize(
+    "handler", ["irq_alloc_free", "irq_alloc", "irq_alloc_alloc_free_first", "irq_nested"]
+)
 @pytest.mark.parametrize("kernel", ["slub", "slub+"])
 def test_interrupt_before_every_micro_op(kernel: str, handler: str, operation: str) -> None:
     made, length = prepared(kernel, operation)
@@ -50,7 +53,8 @@ def test_interrupt_before_every_micro_op(kernel: str, handler: str, operation: s
             broken.append(offset)
     aba = kernel == "slub+" and handler == "irq_alloc_alloc_free_first" and operation == "test_alloc"
     if aba:
-        # The ABA of the cmpxchg_local fast path: between reading the head's successor and the compare-and-exchange.
+        # The ABA of the cmpxchg_local fast path: between reading the head's successor and the
+        # compare-and-exchange.
         assert broken
     else:
         assert broken == []

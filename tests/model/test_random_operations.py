@@ -1,4 +1,5 @@
-"""Random allocations and frees on random CPUs, step for step beside the oracle, with all invariants after each."""
+"""Random allocations and frees on random CPUs, step for step beside the oracle, with all invariants after
+each."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from slubviz.hw.isa import Status
 from slubviz.hw.layout import HARDWARE_COUNTERS
 from slubviz.model.invariants import check
 from slubviz.model.session import Session
-from slubviz.model.snapshot import ObjectState
 from slubviz.model.slub_view import read_cache
+from slubviz.model.snapshot import ObjectState
 from tests.model.helpers import session
 from tests.oracle.counters import KERNEL_COUNTERS
 from tests.oracle.slub import Slub
@@ -63,7 +64,9 @@ operation = st.tuples(st.booleans(), st.integers(0, CPUS - 1), st.sampled_from(S
 @pytest.mark.parametrize("kernel", KERNELS)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(operations=st.lists(operation, max_size=60))
-def test_every_operation_agrees_with_the_oracle(kernel: str, operations: list[tuple[bool, int, int, int]]) -> None:
+def test_every_operation_agrees_with_the_oracle(
+    kernel: str, operations: list[tuple[bool, int, int, int]]
+) -> None:
     bench = Bench(kernel)
     oracle = Slub(page_size=4096, variant=KERNELS[kernel], cpus=CPUS)
     live: list[tuple[int, int, int]] = []  # address, the oracle's object, size
@@ -79,7 +82,8 @@ def test_every_operation_agrees_with_the_oracle(kernel: str, operations: list[tu
         assert bench.counters() == {name: oracle.counters[name] for name in KERNEL_COUNTERS}
     for address, known, size in live:
         assert address % 4096 % size == 0
-        # The slot in a slab is the same on both sides; which page a slab has is the page allocator's business.
+        # The slot in a slab is the same on both sides; which page a slab has is the page allocator's
+        # business.
         order = 1 if size == 2048 else 0
         assert address % (4096 << order) // size == oracle.address(known).slot
 

@@ -152,7 +152,9 @@ def test_a_forgotten_unlock_is_found(tmp_path: Path) -> None:
         "    n.nr_partial -= 1\n",
     )
     made = session("AB", (1024,), 20, kernel)
-    with pytest.raises(SimulationFault, match=r"CPU 0 at mine\.py:\d+:\d+ in \w+: waits for a lock that it holds"):
+    with pytest.raises(
+        SimulationFault, match=r"CPU 0 at mine\.py:\d+:\d+ in \w+: waits for a lock that it holds"
+    ):
         made.run_to_end()
 
 
@@ -176,7 +178,9 @@ def test_a_null_pointer_is_told_with_its_place(tmp_path: Path) -> None:
 
 def test_a_marked_end_that_is_followed_is_told(tmp_path: Path) -> None:
     kernel = user_kernel(tmp_path, "        return object & 1\n", "        return object == NULL\n")
-    spec = SessionSpec("e5345_8p", kernel, "A", (1024,), 20, 1, options={f"PATCH_{i:02}": 1 for i in range(1, 11)})
+    spec = SessionSpec(
+        "e5345_8p", kernel, "A", (1024,), 20, 1, options={f"PATCH_{i:02}": 1 for i in range(1, 11)}
+    )
     made = Session(spec)
     with pytest.raises(SimulationFault, match="not aligned"):
         made.run_to_end()

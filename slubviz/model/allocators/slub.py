@@ -1,15 +1,19 @@
 """SLUB of Linux 2.6.24-rc1, and with the ten patches of the cover mail of October 2007 (SLUB+).
 
-Each patch is an option, ``PATCH_01`` to ``PATCH_10``; none gives "SLUB", all of them give "SLUB+".  02, 03 and 05 only change the
-shape of the compiled code (what is inlined, where code lies); here they only decide what is called and what is expanded in place.
+Each patch is an option, ``PATCH_01`` to ``PATCH_10``; none gives "SLUB", all of them give "SLUB+".
+02, 03 and 05 only change the
+shape of the compiled code (what is inlined, where code lies); here they only decide what is called
+and what is expanded in place.
 08 needs 06: the compare-and-exchange relies on end markers that differ from slab to slab.
 
-Left out: debugging (red zones, tracking, the full list), sysfs, merging, cpu hotplug, zeroing on allocation.
-Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL counts refills, as in 3.1; 2.6.25 counted before it
+Left out: debugging (red zones, tracking, the full list), sysfs, merging, cpu hotplug, zeroing on
+allocation.
+Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL counts
+refills, as in 3.1; 2.6.25 counted before it
 looked whether there was anything to refill from.
 """
 
-PATCH_01 = option(0, "deactivated slabs: with local objects to the head of the partial list, else to the tail")
+PATCH_01 = option(0, "deactivated slabs with local objects go to the list's head, others to its tail")
 PATCH_02 = option(0, "rarely used functions are not expanded in place")
 PATCH_03 = option(0, "the node is looked up inside add_partial")
 PATCH_04 = option(0, "no test for a valid object on the fast path")
@@ -158,7 +162,8 @@ def end_of(page: page):
 
 @inline
 def slab_lock(page: page):
-    """Returns the page's state; with patch 09 the callers carry it until the unlock writes it back."""
+    """Returns the page's state; with patch 09 the callers carry it until the unlock writes it
+    back."""
     count(SLAB_LOCK)
     preempt_off()
     if PATCH_09:
@@ -226,12 +231,14 @@ def is_frozen(page: page, state):
     return page.flags & FROZEN
 
 
-# --- slabs from and to the page allocator -----------------------------------------------------------
+# --- slabs from and to the page allocator
+# -----------------------------------------------------------
 
 
 @inline
 def set_freepointer(object: free_object, next):
-    """The link lies in the object's first word: kmalloc caches have no constructor, so their offset is 0."""
+    """The link lies in the object's first word: kmalloc caches have no constructor, so their
+    offset is 0."""
     object.next = next
 
 
@@ -259,7 +266,7 @@ def new_slab(s: kmem_cache, node) -> ptr[page]:
     last = start
     object = start
     while object < end:
-        instructions(6)  # setup_object: debug flag and constructor tests; size and offset are read each time
+        instructions(6)  # setup_object's tests; size and offset are read each time
         set_freepointer(last, object)
         last = object
         object += size
@@ -282,7 +289,8 @@ def discard_slab(s: kmem_cache, page: page):
     __free_pages(page, s.order)
 
 
-# --- the partial list of a node ----------------------------------------------------------------------
+# --- the partial list of a node
+# ----------------------------------------------------------------------
 
 
 @inline
@@ -311,7 +319,8 @@ def remove_partial(s: kmem_cache, page: page):
 
 
 def get_partial_node(n: kmem_cache_node, c: kmem_cache_cpu):
-    """Take the first slab of the list whose lock is free: the cpu slab now, locked and frozen.  Returns its state, or 0.
+    """Take the first slab of the list whose lock is free: the cpu slab now, locked and frozen.
+    Returns its state, or 0.
 
     The order of the two locks is the other way round here than on the free path, hence the trylock.
     """
@@ -360,7 +369,8 @@ def get_partial(s: kmem_cache, c: kmem_cache_cpu, node):
     return state
 
 
-# --- a cpu slab is given up ------------------------------------------------------------------------
+# --- a cpu slab is given up
+# ------------------------------------------------------------------------
 
 
 def unfreeze_slab(s: kmem_cache, page: page, tail, state):
@@ -380,7 +390,8 @@ def unfreeze_slab(s: kmem_cache, page: page, tail, state):
         count(DEACTIVATE_EMPTY)
         n = get_node(s, page_to_nid(page))
         if n.nr_partial < MIN_PARTIAL:
-            # An empty slab is kept to spare the page allocator; at the tail, so that others are filled first.
+            # An empty slab is kept to spare the page allocator; at the tail, so that others are
+            # filled first.
             add_partial(s, page, 1)
             slab_unlock(page, state)
         else:
@@ -390,7 +401,8 @@ def unfreeze_slab(s: kmem_cache, page: page, tail, state):
 
 
 def deactivate_slab(s: kmem_cache, c: kmem_cache_cpu, state):
-    """Give up the cpu slab, which is locked: its local objects go back to the slab's own freelist."""
+    """Give up the cpu slab, which is locked: its local objects go back to the slab's own
+    freelist."""
     page = c.page
     tail = 0
     if PATCH_01:
@@ -416,7 +428,8 @@ def flush_slab(s: kmem_cache, c: kmem_cache_cpu):
     deactivate_slab(s, c, state)
 
 
-# --- allocation -----------------------------------------------------------------------------------------
+# --- allocation
+# -----------------------------------------------------------------------------------------
 
 
 @inline
@@ -439,8 +452,10 @@ def load_freelist(s: kmem_cache, c: kmem_cache_cpu, state):
 def get_new_slab(s: kmem_cache, node):
     """Grow the cache.  Returns the state of the locked cpu slab, or 0 without memory.
 
-    Interrupts are on meanwhile, so that another task or an interrupt may have given this CPU a slab, or the task may run
-    elsewhere.  A cpu slab that fits is then preferred and the new one discarded; its local freelist is not looked at, and so is lost.
+    Interrupts are on meanwhile, so that another task or an interrupt may have given this CPU a
+    slab, or the task may run
+    elsewhere.  A cpu slab that fits is then preferred and the new one discarded; its local
+    freelist is not looked at, and so is lost.
     """
     irq_enable()
     page = new_slab(s, node)
@@ -486,7 +501,8 @@ def __slab_alloc(s: kmem_cache, node, c: kmem_cache_cpu) -> ptr:
                 break
             c = get_cpu_slab(s)
         if PATCH_10:
-            # Not looked at again: a slab from either source should have a free object.  One that an interrupt installed may have none.
+            # Not looked at again: a slab from either source should have a free object.  One that
+            # an interrupt installed may have none.
             object = load_freelist(s, c, state)
         elif c.page.freelist != end_of(c.page):
             object = load_freelist(s, c, state)
@@ -532,7 +548,8 @@ def slab_alloc(s: kmem_cache, node) -> ptr:
     return object
 
 
-# --- free ------------------------------------------------------------------------------------------------
+# --- free
+# ------------------------------------------------------------------------------------------------
 
 
 def __slab_free(s: kmem_cache, page: page, object: free_object):
@@ -576,7 +593,8 @@ def slab_free(s: kmem_cache, page: page, object: free_object):
         preempt_off()
         c = get_cpu_slab(s)
         while True:
-            # The freelist is read before the slab: if the slab changes after this, the freelist does too.
+            # The freelist is read before the slab: if the slab changes after this, the freelist
+            # does too.
             freelist = c.freelist
             barrier()
             if page != c.page or c.node < 0:
@@ -599,7 +617,8 @@ def slab_free(s: kmem_cache, page: page, object: free_object):
         irq_restore(flags)
 
 
-# --- kmalloc ---------------------------------------------------------------------------------------------
+# --- kmalloc
+# ---------------------------------------------------------------------------------------------
 
 
 @inline

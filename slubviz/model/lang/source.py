@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from slubviz.model.lang.errors import KernelLanguageError
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_WORD = re.compile(rb"\w+")
 
 #: line, column, end line, end column; 1-based, end exclusive
 Position = tuple[int, int, int, int]
@@ -82,6 +83,10 @@ class Source:
         offset: int = getattr(node, "col_offset", 0)
         end_offset: int = getattr(node, "end_col_offset", None) or offset
         header = _header_end(node)
+        if header is None and isinstance(node, ast.stmt) and isinstance(getattr(node, "body", None), list):
+            # with, try, match, async: only named in errors, by their keyword
+            keyword = _WORD.match(self.lines[line - 1].encode("utf-8")[offset:])
+            header = line, offset + (keyword.end() if keyword else 0)
         if header is not None:
             end_line, end_offset = header
         return (line, self.column(line, offset), end_line, self.column(end_line, end_offset))
@@ -120,8 +125,6 @@ def _header_end(node: ast.AST) -> tuple[int, int] | None:
         # "def name" / "class name"; the parameters may span lines
         keyword = 4 if isinstance(node, ast.FunctionDef) else 6
         return node.lineno, node.col_offset + keyword + len(node.name.encode("utf-8"))
-    elif isinstance(node, ast.stmt) and isinstance(getattr(node, "body", None), list):
-        return node.lineno, node.col_offset + 5  # with, try, match, async: only named in errors
     if last is None:
         return None
     return last.end_lineno or last.lineno, last.end_col_offset or 0

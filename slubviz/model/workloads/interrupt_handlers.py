@@ -1,6 +1,8 @@
-"""Interrupt handlers that use the allocator: what a device driver's handler does to the code it interrupts.
+"""Interrupt handlers that use the allocator: what a device driver's handler does to the code it
+interrupts.
 
-Each takes the object size.  Objects that a handler keeps are in ``held``, one slot per CPU and kept object.
+Each takes the object size.  Objects that a handler keeps are in ``held``, one slot per CPU and
+kept object.
 """
 
 HELD_OBJECTS = 64

@@ -1,0 +1,115 @@
+"""The result tables on standard output.
+
+Into a file or pipe they are plain text of a fixed layout, the same bytes for the same run; on a
+terminal rich adds colour.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from slubviz.model.results import (
+    CellResult,
+    RunRequest,
+    one_decimal,
+    signed_percent,
+    summarise_errors,
+    totals,
+)
+
+#: Wide enough for every table here; a narrower terminal wraps lines rather than losing digits.
+_WIDTH = 110
+
+
+def print_results(request: RunRequest, cells: Sequence[CellResult]) -> None:
+    """Print the run's cells, its errors against the published values, and its totals."""
+    console = Console(file=sys.stdout, width=_WIDTH, highlight=False, markup=False, emoji=False)
+    with console.capture() as capture:
+        console.print(_heading(request, cells))
+        console.print(_cell_table(cells))
+        errors = _error_table(cells)
+        if errors is not None:
+            console.print("\nerror against the published values")
+            console.print(errors)
+        console.print(_totals_line(cells))
+    text = "\n".join(line.rstrip() for line in capture.get().splitlines())
+    sys.stdout.write(text + "\n")
+
+
+def _heading(request: RunRequest, cells: Sequence[CellResult]) -> str:
+    machine = cells[0].machine if cells else request.machine
+    parts = [f"machine {machine}", f"{request.ops} operations per CPU", f"seed {request.seed}"]
+    if request.fresh_boot:
+        parts.append("fresh boot for every cell")
+    parts += [f"{name}={value}" for name, value in request.options.items()]
+    return ", ".join(parts)
+
+
+def _cell_table(cells: Sequence[CellResult]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("kernel", "test", "operation"):
+        table.add_column(name, no_wrap=True)
+    for name in ("size", "CPUs", "cycles/op", "min CPU", "max CPU", "published", "error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for index, cell in enumerate(cells):
+        following = cells[index + 1] if index + 1 < len(cells) else None
+        table.add_row(
+            cell.kernel,
+            cell.test,
+            cell.operation,
+            str(cell.size_bytes),
+            str(cell.cpus),
+            one_decimal(cell.cycles_per_op),
+            one_decimal(cell.cycles_per_op_min_cpu),
+            one_decimal(cell.cycles_per_op_max_cpu),
+            published_text(cell),
+            _percent_text(cell.error_percent),
+            end_section=following is not None
+            and (following.kernel, following.test) != (cell.kernel, cell.test),
+        )
+    return table
+
+
+def published_text(cell: CellResult) -> str:
+    """The published value as the mail prints it: "86", "137-146", or "-" where there is none."""
+    if cell.published_low is None or cell.published_high is None:
+        return "-"
+    low, high = f"{cell.published_low:g}", f"{cell.published_high:g}"
+    return low if low == high else f"{low}-{high}"
+
+
+def _percent_text(value: float | None) -> str:
+    return "-" if value is None else f"{signed_percent(value)} %"
+
+
+def _error_table(cells: Sequence[CellResult]) -> Table | None:
+    summaries = summarise_errors(cells)
+    if not summaries:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("kernel", "test"):
+        table.add_column(name, no_wrap=True)
+    for name in ("cells", "median", "worst", "at size"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for summary in summaries:
+        table.add_row(
+            summary.kernel,
+            summary.test,
+            str(summary.cells),
+            f"{summary.median_percent:.1f} %",
+            _percent_text(summary.worst_percent),
+            str(summary.worst_size_bytes),
+        )
+    return table
+
+
+def _totals_line(cells: Sequence[CellResult]) -> str:
+    total = totals(cells)
+    cell_word = "cell" if total.cells == 1 else "cells"
+    line = f"{total.cells} {cell_word}, {total.micro_ops} micro-ops"
+    return f"{line}, {total.simulated_seconds:.6f} simulated seconds" if total.simulated_seconds else line

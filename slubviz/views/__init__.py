@@ -1,0 +1,1 @@
+"""Qt windows and widgets: they read Snapshots and send Session commands."""

@@ -1,0 +1,298 @@
+"""Start the window, or draw one picture of it without a display.
+
+The only place that knows the real session and the real catalog; everything else in the views
+takes them as arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication, QWidget
+
+from slubviz.model.atomic_file import write_atomic
+from slubviz.model.errors import UserError
+from slubviz.model.snapshot import Snapshot
+from slubviz.views.bridge import Bridge
+from slubviz.views.export import picture_of, png_bytes
+from slubviz.views.job import Catalog, JobSpec, SessionFactory, SessionLike
+from slubviz.views.main_window import MainWindow, ThemeMode
+from slubviz.views.slab_summary import summarise
+from slubviz.views.theme import text_font
+from slubviz.views.worker import ViewUpdate, WorkerState
+
+_NAME = "slubviz"
+#: Pictures at least this tall are drawn at twice the size, as a 4K screen would show them.
+_TALL_PICTURE = 1800
+_SMALLEST_SCALE, _LARGEST_SCALE = 0.5, 4.0
+_SCREENSHOT_SHARE = 0.6
+_COARSE_MICRO_OPS = 20_000
+_FINE_MICRO_OPS, _FINE_TRIES = 37, 400
+
+
+class WindowOptions(Protocol):
+    """What the command line says about the window.
+
+    Attributes
+    ----------
+    machine, kernel, test, sizes, ops, seed, cpus
+        The job that is chosen at first; ``sizes`` None means the machine's own.
+    theme : str
+        ``"system"``, ``"light"`` or ``"dark"``.
+    scale : float
+        Size of everything, relative to the desktop's.
+    width_pixels, height_pixels : int
+        Of the picture.
+    screenshot : str or None
+        File for a picture instead of a window.
+    """
+
+    @property
+    def machine(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def test(self) -> str: ...
+    @property
+    def sizes(self) -> tuple[int, ...] | None: ...
+    @property
+    def ops(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def cpus(self) -> int | None: ...
+    @property
+    def theme(self) -> str: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def width_pixels(self) -> int: ...
+    @property
+    def height_pixels(self) -> int: ...
+    @property
+    def screenshot(self) -> str | None: ...
+
+
+def run_window(options: WindowOptions) -> int:
+    """Show the window, or draw it into a file; the exit code.  The caller has seen to a display.
+
+    Raises
+    ------
+    UserError
+        If an option is wrong or the file cannot be written.
+    """
+    catalog = real_catalog()
+    job = JobSpec(
+        machine=options.machine,
+        kernel=options.kernel,
+        test=options.test,
+        sizes=tuple(catalog.sizes(options.machine)) if options.sizes is None else options.sizes,
+        ops=options.ops,
+        seed=options.seed,
+        cpus=options.cpus,
+    )
+    if options.screenshot is None:
+        return main(job, options.theme, options.scale, catalog=catalog)
+    size = (options.width_pixels, options.height_pixels)
+    # The command line's 1 means that nothing was asked for.
+    scale = None if options.scale == 1 else options.scale
+    screenshot(Path(options.screenshot), *size, options.theme, job, catalog=catalog, scale=scale)
+    return 0
+
+
+def main(
+    job: JobSpec,
+    theme: str = "system",
+    scale: float = 1.0,
+    *,
+    make_session: SessionFactory | None = None,
+    catalog: Catalog | None = None,
+) -> int:
+    """Show the window until it is closed; the exit code.
+
+    Raises
+    ------
+    UserError
+        If the theme or the scale is wrong.
+    """
+    mode = _theme_mode(theme)
+    _apply_scale(scale)
+    application = configured_application()
+    bridge = Bridge(make_session or real_session)
+    settings = QSettings(_NAME, _NAME)
+    window = MainWindow(bridge, catalog or real_catalog(), job, mode, settings)
+    window.show()
+    bridge.start()
+    with _signals_close(window):
+        code = application.exec()
+        bridge.shutdown()
+    return int(code)
+
+
+@contextmanager
+def _signals_close(window: QWidget) -> Iterator[None]:
+    """Ctrl-C and SIGTERM close the window; the signal is raised again when it has closed.
+
+    An exception from a handler would be lost in whichever Qt callback runs at that moment.
+    """
+    received: list[int] = []
+
+    def close(number: int, _frame: object) -> None:
+        received.append(number)
+        window.close()
+
+    heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, close) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if received:
+        signal.raise_signal(received[0])
+
+
+def screenshot(
+    path: Path,
+    width: int,
+    height: int,
+    theme: str,
+    spec: JobSpec,
+    *,
+    make_session: SessionFactory | None = None,
+    catalog: Catalog | None = None,
+    scale: float | None = None,
+) -> None:
+    """Run a job to a telling moment and write a picture of the window; needs no display.
+
+    Parameters
+    ----------
+    path : Path
+        PNG file to write.
+    width, height : int
+        Of the picture in pixels.
+    theme : str
+        ``"light"`` or ``"dark"``; ``"system"`` is light without a desktop.
+    spec : JobSpec
+        What is run.
+    scale : float or None
+        Pixels per logical pixel; None chooses 2 for tall pictures, else 1.
+
+    Raises
+    ------
+    UserError
+        If the job or the size is wrong, or the file cannot be written.
+    """
+    if not (320 <= width <= 16384 and 240 <= height <= 16384):
+        raise UserError(
+            f"picture of {width}x{height} pixels: width 320 to 16384 and height 240 to 16384 are possible"
+        )
+    mode = _theme_mode(theme)
+    factor = scale or (2.0 if height >= _TALL_PICTURE else 1.0)
+    if QApplication.instance() is None:
+        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+        _apply_scale(factor)
+    configured_application()
+    session = (make_session or real_session)(spec)
+    session.boot()
+    run_to_telling_moment(session)
+    window = MainWindow(Bridge(make_session or real_session), catalog or real_catalog(), spec, mode)
+    window.resize(round(width / factor), round(height / factor))
+    window.show()
+    window.show_update(update_of(session, spec))
+    QApplication.processEvents()
+    image = picture_of(window, factor)
+    window.close()
+    write_atomic(path, png_bytes(image.copy(0, 0, width, height)))
+
+
+def run_to_telling_moment(session: SessionLike) -> None:
+    """Run until a measured phase is well under way, if possible with CPUs that wait for a lock."""
+    while not (session.finished or session.fault or _late_enough(session.snapshot())):
+        session.run(_COARSE_MICRO_OPS)
+    for _ in range(_FINE_TRIES):
+        if session.finished or session.fault or any(lock.waiters for lock in session.snapshot().locks):
+            return
+        session.run(_FINE_MICRO_OPS)
+
+
+def _late_enough(snapshot: Snapshot) -> bool:
+    phase = snapshot.phase
+    if phase is None or not phase.measured:
+        return False
+    return sum(cpu.operations for cpu in snapshot.cpus) >= _SCREENSHOT_SHARE * phase.operations_total
+
+
+def update_of(session: SessionLike, spec: JobSpec) -> ViewUpdate:
+    """The update that the worker would publish for a paused session."""
+    snapshot = session.snapshot()
+    files = {frame.file for cpu in snapshot.cpus for frame in cpu.frames}
+    files |= {cpu.span.file for cpu in snapshot.cpus if cpu.span is not None}
+    state = (
+        WorkerState.FAULTED
+        if session.fault
+        else WorkerState.FINISHED
+        if session.finished
+        else WorkerState.PAUSED
+    )
+    return ViewUpdate(
+        state=state,
+        job=spec,
+        snapshot=snapshot,
+        summary=summarise(snapshot.slabs),
+        sources={file: tuple(session.source_text(file).splitlines()) for file in sorted(files)},
+        results=tuple(session.results),
+    )
+
+
+def configured_application() -> QApplication:
+    """The QApplication with style and font; made on the first call."""
+    existing = QApplication.instance()
+    application = existing if isinstance(existing, QApplication) else QApplication(sys.argv[:1])
+    if application.applicationName() != _NAME:  # a style given twice makes every widget anew
+        application.setApplicationName(_NAME)
+        application.setStyle("Fusion")
+        application.setFont(text_font())
+    return application
+
+
+def real_session(job: JobSpec) -> SessionLike:
+    """A session of the model for a job."""
+    from slubviz.model.session import Session, SessionSpec  # late: loads the engine
+
+    return Session(SessionSpec(**asdict(job)))
+
+
+def real_catalog() -> Catalog:
+    """The machines, kernels, tests and sizes that the model knows."""
+    from slubviz.model import runner  # late: loads the engine
+
+    return Catalog(
+        machines=runner.known_machines(),
+        kernels=runner.known_kernels(),
+        tests=runner.known_tests(),
+        sizes=runner.default_sizes,
+    )
+
+
+def _theme_mode(name: str) -> ThemeMode:
+    try:
+        return ThemeMode(name)
+    except ValueError:
+        known = ", ".join(mode.value for mode in ThemeMode)
+        raise UserError(f"unknown theme {name!r} (known: {known})") from None
+
+
+def _apply_scale(scale: float) -> None:
+    if not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
+        raise UserError(f"scale {scale:g}: from {_SMALLEST_SCALE:g} to {_LARGEST_SCALE:g} is possible")
+    if scale != 1:  # Qt reads it when the application is made
+        os.environ["QT_SCALE_FACTOR"] = f"{scale:g}"

@@ -1,0 +1,109 @@
+"""Small icons drawn from shapes, in the colours of the theme; no image files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPen, QPixmap, QPolygonF
+
+from slubviz.views.theme import Theme
+
+#: Shapes are drawn in a 16 x 16 square and rendered at these sizes in pixels.
+_UNIT = 16
+_SIZES = (16, 32, 64)
+
+
+def _run(painter: QPainter) -> None:
+    painter.drawPolygon(QPolygonF([QPointF(4, 2.5), QPointF(13, 8), QPointF(4, 13.5)]))
+
+
+def _pause(painter: QPainter) -> None:
+    painter.drawRect(QRectF(3.5, 3, 3.2, 10))
+    painter.drawRect(QRectF(9.3, 3, 3.2, 10))
+
+
+def _step(painter: QPainter) -> None:
+    painter.drawPolygon(QPolygonF([QPointF(3, 3), QPointF(10, 8), QPointF(3, 13)]))
+    painter.drawRect(QRectF(11, 3, 2, 10))
+
+
+def _reset(painter: QPainter) -> None:
+    painter.drawRect(QRectF(3, 3, 2, 10))
+    painter.drawPolygon(QPolygonF([QPointF(13, 3), QPointF(6, 8), QPointF(13, 13)]))
+
+
+def _picture(painter: QPainter) -> None:
+    _outline(painter)
+    painter.drawRoundedRect(QRectF(2, 3, 12, 10), 1.5, 1.5)
+    painter.drawPolyline(
+        QPolygonF([QPointF(3, 12), QPointF(6, 7.5), QPointF(9, 11), QPointF(11, 9), QPointF(13, 12)])
+    )
+
+
+def _table(painter: QPainter) -> None:
+    _outline(painter)
+    painter.drawRoundedRect(QRectF(2, 3, 12, 10), 1.5, 1.5)
+    painter.drawLine(QPointF(2, 6.5), QPointF(14, 6.5))
+    painter.drawLine(QPointF(7, 3), QPointF(7, 13))
+
+
+def _app(painter: QPainter) -> None:
+    # A slab of 3 x 3 objects, some of them allocated.
+    for index in range(9):
+        painter.setOpacity(1.0 if index in (0, 1, 2, 3, 5) else 0.35)
+        painter.drawRect(QRectF(2 + index % 3 * 4.2, 2 + index // 3 * 4.2, 3.4, 3.4))
+
+
+def _outline(painter: QPainter) -> None:
+    color = painter.brush().color()
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(color, 1.3))
+
+
+_SHAPES: dict[str, Callable[[QPainter], None]] = {
+    "run": _run,
+    "pause": _pause,
+    "step": _step,
+    "reset": _reset,
+    "picture": _picture,
+    "table": _table,
+    "app": _app,
+}
+
+
+def icon(name: str, theme: Theme, on_accent: bool = False) -> QIcon:
+    """An icon by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of the table above.
+    on_accent : bool
+        Draw it for a ground of the accent colour.
+
+    Raises
+    ------
+    KeyError
+        If there is no such icon.
+    """
+    shape = _SHAPES[name]
+    result = QIcon()
+    color = theme.on_accent if on_accent else theme.accent if name == "app" else theme.text
+    for size in _SIZES:
+        result.addPixmap(_render(shape, size, QColor(color)), QIcon.Mode.Normal)
+        result.addPixmap(_render(shape, size, QColor(theme.cpu_halted)), QIcon.Mode.Disabled)
+    return result
+
+
+def _render(shape: Callable[[QPainter], None], size: int, color: QColor) -> QPixmap:
+    pixmap = QPixmap(size, size)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.scale(size / _UNIT, size / _UNIT)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(color)
+    shape(painter)
+    painter.end()
+    return pixmap

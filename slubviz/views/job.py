@@ -1,0 +1,84 @@
+"""What the window asks of the model: a job to run, the names to choose from, a session.
+
+The views know the model only through these small types, so that a test can put any object
+with the same methods in the place of a real session.  Nothing here imports Qt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from slubviz.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from slubviz.model.results import CellResult
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What is to be run.
+
+    Attributes
+    ----------
+    machine, kernel, test : str
+        Names from the catalog, or paths of the user's own files.
+    sizes : tuple of int
+        Object sizes in bytes, run one after the other.
+    ops : int
+        Measured operations of each CPU.
+    seed : int
+        Seed of everything that is random in a run.
+    cpus : int or None
+        Number of CPUs; None is what the machine has.
+    """
+
+    machine: str
+    kernel: str
+    test: str
+    sizes: tuple[int, ...]
+    ops: int
+    seed: int = 1
+    cpus: int | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Names to choose from, each with a one-line description.
+
+    ``sizes`` gives the object sizes in bytes that a machine's tests run with.
+    """
+
+    machines: Mapping[str, str]
+    kernels: Mapping[str, str]
+    tests: Mapping[str, str]
+    sizes: Callable[[str], Sequence[int]]
+
+
+class SessionLike(Protocol):
+    """The part of a session that the window uses; called on one worker thread only."""
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def fault(self) -> str: ...
+
+    @property
+    def results(self) -> Sequence[CellResult]: ...
+
+    def boot(self) -> None: ...
+
+    def run(self, micro_ops: int, /) -> object: ...
+
+    def step(self) -> object: ...
+
+    def reset(self) -> None: ...
+
+    def snapshot(self) -> Snapshot: ...
+
+    def source_text(self, file: str) -> str: ...
+
+
+SessionFactory = Callable[[JobSpec], SessionLike]

@@ -1,0 +1,417 @@
+"""Where every slab's tile goes: groups by owner, one tile size that fits all.
+
+Pure arithmetic on a SlabTable, in device pixels; no Qt.  Slabs are grouped by the CPU that owns
+them (its cpu slabs, then the slabs it owned last) and by the node whose partial list they are on.
+All tiles of the map have the same size, the largest at which everything fits; the cpu slabs alone
+keep a larger one, because there are few of them and they are what changes.
+With more CPUs than rows fit, neighbouring CPUs share a group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+
+import numpy as np
+
+from slubviz.model.snapshot import IntArray, SlabTable
+from slubviz.views import numbers
+
+#: Tile sizes to try, largest first, in logical pixels.
+_TILE_SIZES = (96, 80, 64, 56, 48, 40, 36, 32, 28, 24, 20, 18, 16, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
+_LARGEST_PLAIN_TILE = 56
+_SMALLEST_FRAMED = 8
+_SMALLEST_CPU_TILE = 18
+_LARGEST_CPU_TILE = 88
+#: Shares of the height that the cpu slabs may take; smaller ones are tried while the other slabs' tiles are
+#: smaller than _GOOD_TILE logical pixels.
+_CPU_SHARES = (1.0, 0.7, 0.5)
+_GOOD_TILE = 12
+#: Share of the height for cpu slabs that lie side by side.
+_CELLS_SHARE = 0.4
+_ROW_SPACE = 8
+_SMALLEST_ROW = 26
+_CPU_SLABS_PER_ROW = 8
+
+
+class Detail(IntEnum):
+    """How much of a slab a tile shows."""
+
+    OBJECTS = 0  #: every object a cell
+    BAR = 1  #: a bar of the allocated and cpu-free objects
+    DOT = 2  #: one colour
+
+
+class GroupKind(IntEnum):
+    """What the slabs of a group have in common."""
+
+    CPU = 0
+    PARTIAL = 1
+    OTHER = 2
+
+
+@dataclass(frozen=True)
+class Group:
+    """Slabs with a common owner; indices into the SlabTable."""
+
+    kind: GroupKind
+    title: str
+    cpu_slabs: IntArray
+    slabs: IntArray
+    active: bool = True  #: gets room for a cpu slab even when it has none just now
+
+    @property
+    def count(self) -> int:
+        return int(self.cpu_slabs.size + self.slabs.size)
+
+
+@dataclass(frozen=True)
+class TileStyle:
+    """A tile in device pixels: ``columns`` x ``rows`` cells inside a frame."""
+
+    width: int
+    height: int
+    gap: int
+    frame: int
+    padding: int
+    detail: Detail
+    columns: int
+    rows: int
+    cell_width: int
+    cell_height: int
+    cell_gap: int
+
+    @property
+    def pitch_x(self) -> int:
+        return self.width + self.gap
+
+    @property
+    def pitch_y(self) -> int:
+        return self.height + self.gap
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Tiles in rows from the left; ``slabs`` are indices into the table."""
+
+    x: int
+    y: int
+    columns: int
+    style: TileStyle
+    slabs: IntArray
+
+    @property
+    def rows(self) -> int:
+        return -(-int(self.slabs.size) // self.columns)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group's part of the map, in device pixels: a band, or a cell of a band."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    group: Group
+
+
+@dataclass(frozen=True)
+class MapLayout:
+    """All of it; ``hidden`` slabs had no room even as dots."""
+
+    width: int
+    height: int
+    label_width: int
+    rows: tuple[Row, ...]
+    grids: tuple[Grid, ...]
+    hidden: int
+
+    def slab_at(self, x: int, y: int) -> int:
+        """Index of the slab whose tile covers a device pixel, -1 if none does."""
+        return self.place_at(x, y)[0]
+
+    def place_at(self, x: int, y: int) -> tuple[int, int]:
+        """Slab index and object number under a device pixel; -1 where there is none."""
+        for grid in self.grids:
+            style = grid.style
+            column, inside_x = divmod(x - grid.x, style.pitch_x)
+            row, inside_y = divmod(y - grid.y, style.pitch_y)
+            if not 0 <= column < grid.columns or row < 0:
+                continue
+            place = row * grid.columns + column
+            if place < grid.slabs.size and inside_x < style.width and inside_y < style.height:
+                return int(grid.slabs[place]), _object_at(style, inside_x, inside_y)
+        return -1, -1
+
+
+def _object_at(style: TileStyle, x: int, y: int) -> int:
+    if style.detail is not Detail.OBJECTS:
+        return -1
+    inset = style.frame + style.padding
+    column = (x - inset) // style.cell_width
+    row = (y - inset) // style.cell_height
+    if 0 <= column < style.columns and 0 <= row < style.rows:
+        return row * style.columns + column
+    return -1
+
+
+def group_slabs(
+    table: SlabTable, cpu_numbers: Sequence[int], active: Sequence[bool], largest_groups: int = 64
+) -> list[Group]:
+    """Sort the slabs into groups, each in the order of the table.
+
+    Parameters
+    ----------
+    table : SlabTable
+        All slabs.
+    cpu_numbers : sequence of int
+        The CPUs, ascending; each has a group even without slabs.
+    active : sequence of bool
+        For each CPU whether it takes part; the others need no room for a cpu slab.
+    largest_groups : int
+        CPUs are merged into ranges when there are more.
+
+    Returns
+    -------
+    list of Group
+        CPUs, then the partial list of each node that has slabs or a CPU group, then the rest.
+    """
+    cpus = len(cpu_numbers)
+    merge = max(1, math.ceil(cpus / max(1, largest_groups)))
+    cpu_groups = math.ceil(cpus / merge)
+    nodes = int(table.node.max()) + 1 if table.node.size else 1
+    last = np.where(table.cpu >= 0, table.cpu, table.last_cpu)
+    known = (last >= 0) & (last < cpus)
+    other = cpu_groups + nodes
+    key = np.where(known, last // merge, other)
+    key = np.where(table.on_partial_list & (table.cpu < 0), cpu_groups + table.node, key)
+    order = np.argsort(key, kind="stable")
+    bounds = np.searchsorted(key[order], np.arange(other + 2))
+    groups = []
+    for index in range(other + 1):
+        members = order[bounds[index] : bounds[index + 1]]
+        if index < cpu_groups:
+            owned = table.cpu[members] >= 0
+            title = _cpu_title(cpu_numbers, index * merge, merge)
+            takes_part = any(active[index * merge : (index + 1) * merge])
+            groups.append(Group(GroupKind.CPU, title, members[owned], members[~owned], takes_part))
+        elif index < other:
+            title = (
+                "Partial list"
+                if nodes == 1
+                else f"Partial{numbers.THIN}list, node{numbers.THIN}{index - cpu_groups}"
+            )
+            groups.append(Group(GroupKind.PARTIAL, title, members[:0], members))
+        elif members.size:
+            groups.append(Group(GroupKind.OTHER, "On no list", members[:0], members))
+    return groups
+
+
+def _cpu_title(cpu_numbers: Sequence[int], first: int, count: int) -> str:
+    last = min(first + count, len(cpu_numbers)) - 1
+    if last == first:
+        return f"CPU{numbers.THIN}{cpu_numbers[first]}"
+    return f"CPU{numbers.THIN}{cpu_numbers[first]}–{cpu_numbers[last]}"
+
+
+@lru_cache(maxsize=64)
+def cells_of(objects: int) -> tuple[int, int]:
+    """Columns and rows for a slab's objects: without empty cells if that stays near a square."""
+    square = math.isqrt(objects - 1) + 1
+    for columns in range(square, 2 * square + 1):
+        rows, rest = divmod(objects, columns)
+        if rest == 0 and columns <= 2 * rows:
+            return columns, rows
+    return square, math.ceil(objects / square)
+
+
+def tile_style(objects: int, size: int, unit: float) -> TileStyle:
+    """The tile of about ``size`` device pixels for slabs of ``objects`` objects.
+
+    Shows every object if each can have 2 x 2 pixels, else a bar, else a dot.
+    """
+    logical = size / unit
+    frame = max(1, round(unit * (2 if logical >= 24 else 1))) if logical >= _SMALLEST_FRAMED else 0
+    padding = round(unit * (2 if logical >= 40 else 1)) if logical >= 16 else 0
+    gap = round(unit * (6 if logical >= 40 else 4 if logical >= 20 else 2 if logical >= 10 else 1))
+    if logical < 3:
+        gap = 0 if size < 3 else 1
+    inner = max(1, size - 2 * (frame + padding))
+    columns, rows = cells_of(objects)
+    cell_width, cell_height = inner // columns, inner // rows
+    if frame and min(cell_width, cell_height) >= 2:
+        cell_gap = 1 if min(cell_width, cell_height) >= 3 else 0
+        cell_gap = round(unit) if min(cell_width, cell_height) >= 6 * unit else cell_gap
+        width = columns * cell_width - cell_gap + 2 * (frame + padding)
+        height = rows * cell_height - cell_gap + 2 * (frame + padding)
+        return TileStyle(
+            width,
+            height,
+            gap,
+            frame,
+            padding,
+            Detail.OBJECTS,
+            columns,
+            rows,
+            cell_width,
+            cell_height,
+            cell_gap,
+        )
+    detail = Detail.BAR if size >= 4 else Detail.DOT
+    return TileStyle(size, size, gap, frame, 0, detail, 1, 1, size - 2 * frame, size - 2 * frame, 0)
+
+
+def lay_out(
+    groups: Sequence[Group], objects: int, width: int, height: int, unit: float, label_width: int
+) -> MapLayout:
+    """Find the largest tile at which every slab fits, and place all.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        From ``group_slabs``.
+    objects : int
+        Objects of the largest slab.
+    width, height : int
+        Room in device pixels.
+    unit : float
+        Device pixels of a logical pixel.
+    label_width : int
+        Device pixels kept free on the left for the labels.
+    """
+    if _owners_unknown(groups):
+        return _lay_out_in_cells(groups, objects, (width, height, label_width), unit)
+    best: tuple[TileStyle, TileStyle, list[int]] | None = None
+    for share in _CPU_SHARES:
+        cpu_style = _cpu_slab_style(groups, objects, share * height, unit)
+        room = max(1, width - label_width - _cpu_column_width(groups, cpu_style))
+        style, heights = _largest_style(groups, objects, (room, height), cpu_style, unit)
+        if best is None or style.width > best[0].width:
+            best = style, cpu_style, heights
+        if style.width >= _GOOD_TILE * unit:
+            break
+    assert best is not None
+    style, cpu_style, heights = best
+    cpu_width = _cpu_column_width(groups, cpu_style)
+    return _place(groups, style, cpu_style, heights, (width, height, label_width, cpu_width), unit)
+
+
+def _largest_style(
+    groups: Sequence[Group], objects: int, room: tuple[int, int], cpu_style: TileStyle, unit: float
+) -> tuple[TileStyle, list[int]]:
+    # The largest tile at which all groups fit, with the height of each; the smallest if none does.
+    style, heights = tile_style(objects, 1, unit), [0] * len(groups)
+    for logical in _TILE_SIZES:
+        size = max(1, round(logical * unit))
+        if size > cpu_style.height or logical > _LARGEST_PLAIN_TILE:
+            continue
+        style = tile_style(objects, size, unit)
+        heights = [_group_height(group, style, cpu_style, room[0], unit) for group in groups]
+        if sum(heights) <= room[1]:
+            break
+    return style, heights
+
+
+def _cpu_slab_style(groups: Sequence[Group], objects: int, room: float, unit: float) -> TileStyle:
+    # The largest tile for cpu slabs at which the bands without their other slabs fit.
+    style = tile_style(objects, max(1, round(_LARGEST_CPU_TILE * unit)), unit)
+    for logical in range(_LARGEST_CPU_TILE, _SMALLEST_CPU_TILE - 1, -2):
+        style = tile_style(objects, max(1, round(logical * unit)), unit)
+        if sum(_least_height(group, style, unit) for group in groups) <= room:
+            break
+    return style
+
+
+def _least_height(group: Group, cpu_style: TileStyle, unit: float) -> int:
+    # Of a group's band without its other slabs.
+    rows = -(-int(group.cpu_slabs.size) // _CPU_SLABS_PER_ROW)
+    if group.kind is GroupKind.CPU and (group.active or group.count):
+        rows = max(rows, 1)
+    return max(rows * cpu_style.pitch_y, round(_SMALLEST_ROW * unit)) + round(_ROW_SPACE * unit)
+
+
+def _cpu_column_width(groups: Sequence[Group], cpu_style: TileStyle) -> int:
+    most = max((int(group.cpu_slabs.size) for group in groups), default=0)
+    return max(1, min(most, _CPU_SLABS_PER_ROW)) * cpu_style.pitch_x + 2 * cpu_style.gap
+
+
+def _columns(style: TileStyle, room: int) -> int:
+    return max(1, (room + style.gap) // style.pitch_x)
+
+
+def _group_height(group: Group, style: TileStyle, cpu_style: TileStyle, room: int, unit: float) -> int:
+    rows = -(-int(group.slabs.size) // _columns(style, room))
+    return max(rows * style.pitch_y + round(_ROW_SPACE * unit), _least_height(group, cpu_style, unit))
+
+
+def _owners_unknown(groups: Sequence[Group]) -> bool:
+    # No CPU has slabs besides its cpu slabs, because nothing tells who had the others.
+    other = any(group.kind is GroupKind.OTHER and group.slabs.size for group in groups)
+    return other and not any(group.slabs.size for group in groups if group.kind is GroupKind.CPU)
+
+
+def _lay_out_in_cells(
+    groups: Sequence[Group], objects: int, box: tuple[int, int, int], unit: float
+) -> MapLayout:
+    # The CPUs side by side, since each has little to show; the other groups in bands below.
+    width, height, label_width = box
+    cpus = [group for group in groups if group.kind is GroupKind.CPU]
+    rest = [group for group in groups if group.kind is not GroupKind.CPU]
+    cpu_style, columns, tall = tile_style(objects, 1, unit), 1, 0
+    for logical in range(_LARGEST_PLAIN_TILE, _SMALLEST_CPU_TILE - 1, -2):
+        cpu_style = tile_style(objects, max(1, round(logical * unit)), unit)
+        cell_width = label_width + _cpu_column_width(cpus, cpu_style)
+        columns = max(1, min(len(cpus), width // cell_width))
+        tall = max(_least_height(group, cpu_style, unit) for group in cpus)
+        if -(-len(cpus) // columns) * tall <= _CELLS_SHARE * height:
+            break
+    columns = -(-len(cpus) // -(-len(cpus) // columns))  # as many in the last row as in the others, nearly
+    rows, grids = [], []
+    for index, group in enumerate(cpus):
+        line, column = divmod(index, columns)
+        x = width * column // columns
+        rows.append(Row(x, line * tall, width * (column + 1) // columns - x, tall, group))
+        if group.cpu_slabs.size:
+            top = line * tall + round(_ROW_SPACE / 2 * unit)
+            grids.append(Grid(x + label_width, top, _CPU_SLABS_PER_ROW, cpu_style, group.cpu_slabs))
+    used = -(-len(cpus) // columns) * tall
+    style, heights = _largest_style(rest, objects, (width - label_width, height - used), cpu_style, unit)
+    bands = _place(rest, style, cpu_style, heights, (width, height, label_width, 0), unit, used)
+    return MapLayout(width, height, label_width, (*rows, *bands.rows), (*grids, *bands.grids), bands.hidden)
+
+
+def _place(
+    groups: Sequence[Group],
+    style: TileStyle,
+    cpu_style: TileStyle,
+    heights: Sequence[int],
+    box: tuple[int, int, int, int],
+    unit: float,
+    y: int = 0,
+) -> MapLayout:
+    width, height, label_width, cpu_width = box
+    rows, grids, hidden = [], [], 0
+    columns = _columns(style, max(1, width - label_width - cpu_width))
+    inset = round(_ROW_SPACE / 2 * unit)
+    # Room that is left over is shared out, so that the map fills its place evenly.
+    spare = max(0, height - y - sum(heights)) // max(1, len(groups))
+    spare = min(spare, round(24 * unit))
+    for group, tall in zip(groups, heights, strict=True):
+        tall = min(tall + spare, max(0, height - y))
+        rows.append(Row(0, y, width, tall, group))
+        top = y + inset + spare // 2
+        if group.cpu_slabs.size:
+            grids.append(Grid(label_width, top, _CPU_SLABS_PER_ROW, cpu_style, group.cpu_slabs))
+        visible = group.slabs
+        fit = max(0, (y + tall - top) // style.pitch_y) * columns
+        if visible.size > fit:
+            hidden += int(visible.size) - fit
+            visible = visible[visible.size - fit :]
+        if visible.size:
+            grids.append(Grid(label_width + cpu_width, top, columns, style, visible))
+        y += tall
+    return MapLayout(width, height, label_width, tuple(rows), tuple(grids), hidden)

@@ -1,0 +1,251 @@
+"""The slab map: every slab of the cache a tile, one picture, a few draw calls.
+
+Layout and pixels come from ``slab_layout`` and ``slab_raster``; this widget keeps them up to date,
+draws the picture and the labels beside it, and tells the facts of the slab under the pointer.
+The number of draw calls depends on the number of groups, not on the number of slabs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QHelpEvent, QImage, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from slubviz.hw.isa import CpuState
+from slubviz.model.snapshot import ObjectState, SlabState, SlabTable, Snapshot
+from slubviz.views import numbers
+from slubviz.views.slab_layout import Group, GroupKind, MapLayout, Row, group_slabs, lay_out
+from slubviz.views.slab_raster import RasterColours, SlabRaster, colours_of
+from slubviz.views.slab_summary import SlabSummary
+from slubviz.views.theme import Theme
+
+_STATE_TEXT = {SlabState.EMPTY: "empty", SlabState.PARTIAL: "partial", SlabState.FULL: "full"}
+_OBJECT_TEXT = {
+    ObjectState.FREE: "free, on the slab's freelist",
+    ObjectState.CPU_FREE: "free, on the CPU's freelist",
+    ObjectState.ALLOCATED: "allocated",
+}
+_ROW_HEIGHT_FOR_GROUPS = 36
+_NO_CACHE_TEXT = "Objects of this size come straight from the page allocator: there are no slabs to show."
+
+
+class SlabMap(QWidget):
+    """Shows the slabs of a snapshot."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._colours: RasterColours = colours_of(theme)
+        self._raster = SlabRaster()
+        self._snapshot: Snapshot | None = None
+        self._summary: SlabSummary | None = None
+        self._layout: MapLayout | None = None
+        self._seen_active: list[bool] = []
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setMinimumSize(280, 160)
+        self.setAccessibleName("Slab map")
+        self.setAccessibleDescription("Every slab of the cache, by CPU and partial list")
+
+    @property
+    def map_layout(self) -> MapLayout | None:
+        """The layout that is shown; None before the first snapshot."""
+        return self._layout
+
+    @property
+    def tiles_drawn(self) -> int:
+        """Tiles drawn for the snapshot shown last."""
+        return self._raster.tiles_drawn
+
+    def sizeHint(self) -> QSize:
+        return QSize(640, 480)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Change the colours."""
+        self._theme = theme
+        self._colours = colours_of(theme)
+        self._refresh()
+
+    def show_slabs(self, snapshot: Snapshot | None, summary: SlabSummary | None) -> None:
+        """Show a snapshot's slabs; None clears the map."""
+        self._note_active(snapshot)
+        self._snapshot, self._summary = snapshot, summary
+        self._refresh()
+
+    def facts(self) -> str:
+        """One line about the cache, for the panel's head."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return ""
+        if not snapshot.cache_name:
+            return "no slabs"
+        shown = int(snapshot.slabs.page_frame.size)
+        total = max(snapshot.total_slabs, shown)
+        parts = [numbers.plural(total, "slab")]
+        hidden = self._layout.hidden if self._layout else 0
+        if snapshot.recent_slabs_only or hidden:
+            parts.append(f"newest {numbers.integer(shown - hidden)} shown")
+        partial = int(snapshot.nr_partial.sum())
+        parts.append(f"{numbers.integer(partial)} on partial lists")
+        return "  ·  ".join(parts)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        self.draw(painter)
+        painter.end()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._refresh()
+
+    def changeEvent(self, event: QEvent) -> None:
+        if event.type() == QEvent.Type.FontChange:
+            self._refresh()
+        super().changeEvent(event)
+
+    def draw(self, painter: QPainter) -> None:
+        """Paint the map: one image, then a few texts and lines per group."""
+        if self._layout is None:
+            painter.fillRect(self.rect(), self._theme.color("panel"))
+            self._draw_why_empty(painter)
+            return
+        pixels = self._raster.pixels
+        height, width = pixels.shape
+        image = QImage(pixels.data, width, height, width * 4, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(self._unit())
+        painter.drawImage(QPoint(0, 0), image)
+        for row in self._layout.rows:
+            self._draw_label(painter, row)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            text = self.tooltip_at(event.pos())
+            if text:
+                QToolTip.showText(event.globalPos(), text, self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().event(event)
+
+    def tooltip_at(self, position: QPoint) -> str:
+        """The facts of the slab at a position in logical pixels; empty if none is there."""
+        if self._layout is None or self._snapshot is None or self._summary is None:
+            return ""
+        unit = self._unit()
+        index, object_number = self._layout.place_at(int(position.x() * unit), int(position.y() * unit))
+        if index < 0:
+            return ""
+        return slab_facts(self._snapshot.slabs, self._summary, index, object_number)
+
+    def _unit(self) -> float:
+        return self.devicePixelRatioF()
+
+    def _refresh(self) -> None:
+        if self._snapshot is None or self._summary is None or not self._snapshot.cache_name:
+            self._layout = None
+            self.update()
+            return
+        unit = self._unit()
+        width, height = int(self.width() * unit), int(self.height() * unit)
+        most_groups = max(4, self.height() // _ROW_HEIGHT_FOR_GROUPS - 2)
+        cpu_numbers = [cpu.number for cpu in self._snapshot.cpus]
+        groups = group_slabs(self._snapshot.slabs, cpu_numbers, self._seen_active, most_groups)
+        objects = self._summary.objects_per_slab
+        label_width = round(self._label_width(groups) * unit)
+        self._layout = lay_out(groups, objects, max(width, 1), max(height, 1), unit, label_width)
+        self._raster.update(self._layout, self._summary, self._colours)
+        self.update()
+
+    def _note_active(self, snapshot: Snapshot | None) -> None:
+        # A CPU that has once run keeps its room until the run starts anew: the rows stay where they are.
+        now = [] if snapshot is None else [cpu.state != CpuState.HALTED for cpu in snapshot.cpus]
+        before = self._snapshot
+        goes_on = snapshot and before and snapshot.micro_ops >= before.micro_ops
+        if goes_on and len(now) == len(self._seen_active):
+            now = [a or b for a, b in zip(now, self._seen_active, strict=True)]
+        self._seen_active = now
+
+    def _label_width(self, groups: Sequence[Group]) -> int:
+        metrics = QFontMetrics(self._bold_font())
+        widest = max((metrics.horizontalAdvance(group.title) for group in groups), default=0)
+        # Room for a count of five digits, so that the tiles do not move while it grows.
+        return max(widest, self.fontMetrics().horizontalAdvance("00 000 slabs")) + 16
+
+    def _bold_font(self) -> QFont:
+        bold = QFont(self.font())
+        bold.setWeight(QFont.Weight.DemiBold)
+        return bold
+
+    def _draw_why_empty(self, painter: QPainter) -> None:
+        if self._snapshot is None:
+            return
+        painter.setPen(self._theme.color("text_muted"))
+        flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+        painter.drawText(self.rect().adjusted(32, 0, -32, 0), flags, _NO_CACHE_TEXT)
+
+    def _draw_label(self, painter: QPainter, row: Row) -> None:
+        assert self._layout is not None
+        unit = self._unit()
+        left, top, width = row.x / unit, row.y / unit, self._layout.label_width / unit
+        if row.y > 0:
+            painter.setPen(self._theme.color("plot_grid"))
+            painter.drawLine(round(left), round(top), round((row.x + row.width) / unit), round(top))
+        line = self.fontMetrics().height()
+        painter.setFont(self._bold_font())
+        painter.setPen(self._theme.color("text"))
+        painter.drawText(QRectF(left, top + 4, width - 8, line), Qt.AlignmentFlag.AlignLeft, row.group.title)
+        if row.height / unit < 2 * line + 4:
+            return
+        painter.setFont(self.font())
+        painter.setPen(self._theme.color("text_muted"))
+        place = QRectF(left, top + 4 + line, width - 8, line)
+        painter.drawText(place, Qt.AlignmentFlag.AlignLeft, _count_text(row))
+
+
+def _count_text(row: Row) -> str:
+    group = row.group
+    if group.kind is GroupKind.CPU and group.count == 0:
+        return "no slab"
+    return numbers.plural(group.count, "slab")
+
+
+def slab_facts(table: SlabTable, summary: SlabSummary, index: int, object_number: int = -1) -> str:
+    """What the tooltip says of a slab, as lines of text.
+
+    Parameters
+    ----------
+    index : int
+        Of the slab in the table.
+    object_number : int
+        Of the object under the pointer, -1 for none.
+    """
+    state = _STATE_TEXT[SlabState(int(table.state[index]))]
+    flags = [state]
+    if table.frozen[index]:
+        flags.append("frozen")
+    if table.locked[index]:
+        flags.append("locked")
+    objects = int(table.objects[index])
+    allocated, cpu_free = int(summary.allocated[index]), int(summary.cpu_free[index])
+    lines = [
+        f"Slab at page frame {numbers.integer(int(table.page_frame[index]))}, node {int(table.node[index])}",
+        ", ".join(flags).capitalize(),
+        _owner_text(table, index),
+        f"{numbers.plural(objects, 'object')}: {allocated} allocated, {cpu_free} on the CPU freelist, "
+        f"{objects - allocated - cpu_free} on the slab freelist",
+        f"Counter inuse: {int(table.inuse[index])}",
+    ]
+    if 0 <= object_number < objects:
+        where = ObjectState(int(summary.states[index, object_number]))
+        lines.append(f"Object {object_number}: {_OBJECT_TEXT[where]}")
+    return "\n".join(line for line in lines if line)
+
+
+def _owner_text(table: SlabTable, index: int) -> str:
+    if table.cpu[index] >= 0:
+        return f"Cpu slab of CPU {int(table.cpu[index])}"
+    last = int(table.last_cpu[index])
+    owned = f"last cpu slab of CPU {last}" if last >= 0 else "last owner unknown"
+    if table.on_partial_list[index]:
+        return f"On the partial list of node {int(table.node[index])}, {owned}"
+    return owned.capitalize().replace("cpu slab of cpu", "cpu slab of CPU")

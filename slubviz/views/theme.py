@@ -1,0 +1,236 @@
+"""Colours by meaning, light and dark, and the fonts: the one place where they are chosen.
+
+The object colours differ in lightness as well as in hue, so they stay apart for colour-blind
+viewers and in print; a test simulates both.  Widgets ask for a meaning ("object_free"), never
+for a colour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
+
+#: Text is never smaller than this.
+MINIMUM_POINT_SIZE = 10.0
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours as ``#rrggbb``."""
+
+    name: str
+    dark: bool
+    # Surfaces and text
+    window: str
+    panel: str
+    sunken: str
+    border: str
+    text: str
+    text_muted: str
+    accent: str
+    on_accent: str
+    # Objects and slabs
+    object_allocated: str
+    object_cpu_free: str
+    object_free: str
+    slab_full: str
+    slab_partial: str
+    slab_empty: str
+    slab_frozen: str
+    slab_locked: str
+    # CPUs
+    cpu_running: str
+    cpu_waiting: str
+    cpu_rendezvous: str
+    cpu_halted: str
+    interrupt: str
+    interrupts_off: str
+    code_mark: str
+    # Locks, numbers, messages
+    lock_held: str
+    lock_contended: str
+    plot_line: str
+    plot_published: str
+    plot_grid: str
+    error_surface: str
+    error_text: str
+    notice_surface: str
+    notice_text: str
+
+    def color(self, meaning: str) -> QColor:
+        """The QColor of a meaning, e.g. ``"object_free"``."""
+        return QColor(getattr(self, meaning))
+
+    def argb(self, meaning: str) -> int:
+        """The colour as the 32-bit number that QImage.Format_RGB32 stores."""
+        return 0xFF000000 | int(getattr(self, meaning)[1:], 16)
+
+
+LIGHT = Theme(
+    name="light",
+    dark=False,
+    window="#eef1f5",
+    panel="#ffffff",
+    sunken="#f5f7fa",
+    border="#d3dae3",
+    text="#17202b",
+    text_muted="#566273",
+    accent="#0b5cad",
+    on_accent="#ffffff",
+    object_allocated="#1f6fb4",
+    object_cpu_free="#f0a830",
+    object_free="#dfe5ec",
+    slab_full="#123f68",
+    slab_partial="#5f6c7d",
+    slab_empty="#9aa6b4",
+    slab_frozen="#111820",
+    slab_locked="#c8401a",
+    cpu_running="#0a7d5c",
+    cpu_waiting="#b8400e",
+    cpu_rendezvous="#8a4a86",
+    cpu_halted="#5c6878",
+    interrupt="#8a3ea0",
+    interrupts_off="#b8400e",
+    code_mark="#ffe3a3",
+    lock_held="#0b5cad",
+    lock_contended="#b8400e",
+    plot_line="#1f6fb4",
+    plot_published="#a8480a",
+    plot_grid="#e3e8ee",
+    error_surface="#fde8e1",
+    error_text="#8a2408",
+    notice_surface="#e3eefa",
+    notice_text="#0b4682",
+)
+
+DARK = Theme(
+    name="dark",
+    dark=True,
+    window="#11161d",
+    panel="#1a212b",
+    sunken="#151b23",
+    border="#303b4a",
+    text="#e8edf3",
+    text_muted="#a0aebf",
+    accent="#5cabf5",
+    on_accent="#08131f",
+    object_allocated="#3f8fd8",
+    object_cpu_free="#ffc95c",
+    object_free="#37424f",
+    slab_full="#9dccf7",
+    slab_partial="#a0aebf",
+    slab_empty="#64717f",
+    slab_frozen="#ffffff",
+    slab_locked="#ff7a4d",
+    cpu_running="#3ecf9e",
+    cpu_waiting="#ff8a5c",
+    cpu_rendezvous="#d79ad2",
+    cpu_halted="#8693a3",
+    interrupt="#d29be8",
+    interrupts_off="#ff8a5c",
+    code_mark="#6b4e12",
+    lock_held="#5cabf5",
+    lock_contended="#ff8a5c",
+    plot_line="#5cabf5",
+    plot_published="#ffb27a",
+    plot_grid="#2a3441",
+    error_surface="#43211a",
+    error_text="#ffc2ad",
+    notice_surface="#1b3047",
+    notice_text="#b9dcff",
+)
+
+
+def palette_of(theme: Theme) -> QPalette:
+    """The Qt palette that makes the standard widgets follow a theme."""
+    palette = QPalette()
+    role = QPalette.ColorRole
+    for which, meaning in (
+        (role.Window, "window"),
+        (role.WindowText, "text"),
+        (role.Base, "panel"),
+        (role.AlternateBase, "sunken"),
+        (role.Text, "text"),
+        (role.Button, "panel"),
+        (role.ButtonText, "text"),
+        (role.BrightText, "error_text"),
+        (role.ToolTipBase, "panel"),
+        (role.ToolTipText, "text"),
+        (role.PlaceholderText, "text_muted"),
+        (role.Highlight, "accent"),
+        (role.HighlightedText, "on_accent"),
+        (role.Link, "accent"),
+        (role.Mid, "border"),
+        (role.Dark, "border"),
+    ):
+        palette.setColor(which, theme.color(meaning))
+    disabled = QPalette.ColorGroup.Disabled
+    faded = QColor(theme.text_muted)
+    faded.setAlphaF(0.55)
+    for which in (role.WindowText, role.Text, role.ButtonText):
+        palette.setColor(disabled, which, faded)
+    return palette
+
+
+def style_sheet_of(theme: Theme) -> str:
+    """Style of panels, buttons and tables; everything else is the Fusion style with the palette."""
+    return f"""
+    QToolTip {{ background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.border};
+        padding: 4px 8px; }}
+    QFrame#panel {{ background: {theme.panel}; border: 1px solid {theme.border}; border-radius: 8px; }}
+    QFrame#bar {{ background: {theme.panel}; border: 0; border-bottom: 1px solid {theme.border}; }}
+    QFrame#card {{ background: {theme.panel}; border: 1px solid {theme.border}; border-radius: 12px; }}
+    QLabel#panelTitle {{ font-weight: 600; }}
+    QLabel#panelInfo, QLabel#caption, QLabel#muted {{ color: {theme.text_muted}; }}
+    QLabel#headline {{ font-weight: 600; }}
+    QFrame#message[kind="error"] {{ background: {theme.error_surface}; border: 0;
+        border-bottom: 1px solid {theme.border}; }}
+    QFrame#message[kind="error"] QLabel {{ color: {theme.error_text}; }}
+    QFrame#message[kind="notice"] {{ background: {theme.notice_surface}; border: 0;
+        border-bottom: 1px solid {theme.border}; }}
+    QFrame#message[kind="notice"] QLabel {{ color: {theme.notice_text}; }}
+    QToolButton[command="true"], QPushButton[command="true"] {{ background: {theme.panel};
+        color: {theme.text}; border: 1px solid {theme.border}; border-radius: 6px; padding: 4px 10px; }}
+    QToolButton[command="true"]:hover, QPushButton[command="true"]:hover {{ border-color: {theme.accent}; }}
+    QToolButton[command="true"]:focus, QPushButton[command="true"]:focus {{ border-color: {theme.accent}; }}
+    QToolButton[command="true"]:pressed {{ background: {theme.sunken}; }}
+    QToolButton[command="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken}; }}
+    QToolButton[primary="true"], QPushButton[primary="true"] {{ background: {theme.accent};
+        color: {theme.on_accent}; border-color: {theme.accent}; }}
+    QToolButton[primary="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken};
+        border-color: {theme.border}; }}
+    QTableView {{ background: {theme.panel}; border: 0; gridline-color: {theme.border};
+        alternate-background-color: {theme.sunken}; }}
+    QTableView::item {{ padding: 0 8px; }}
+    QHeaderView::section {{ background: {theme.panel}; color: {theme.text_muted}; border: 0;
+        border-bottom: 1px solid {theme.border}; padding: 4px 8px; }}
+    QTabWidget::pane {{ border: 0; }}
+    QTabBar::tab {{ background: transparent; color: {theme.text_muted}; padding: 4px 2px; margin-right: 16px;
+        border: 0; border-bottom: 2px solid transparent; }}
+    QTabBar::tab:selected {{ color: {theme.text}; border-bottom: 2px solid {theme.accent}; }}
+    QSplitter::handle {{ background: transparent; }}
+    QStatusBar {{ background: {theme.panel}; border-top: 1px solid {theme.border}; }}
+    QStatusBar::item {{ border: 0; }}
+    QMenuBar {{ background: {theme.panel}; }}
+    QMenuBar::item {{ padding: 4px 10px; background: transparent; color: {theme.text}; }}
+    QMenuBar::item:selected {{ background: {theme.sunken}; }}
+    """
+
+
+def text_font() -> QFont:
+    """The system's font for user interfaces, not smaller than the minimum."""
+    return _at_least_minimum(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
+
+
+def code_font() -> QFont:
+    """The system's monospaced font, not smaller than the minimum."""
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    font.setStyleHint(QFont.StyleHint.Monospace)
+    return _at_least_minimum(font)
+
+
+def _at_least_minimum(font: QFont) -> QFont:
+    if font.pointSizeF() < MINIMUM_POINT_SIZE:
+        font.setPointSizeF(MINIMUM_POINT_SIZE)
+    return font

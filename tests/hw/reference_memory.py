@@ -1,0 +1,288 @@
+"""The reference machine's memory and caches: dicts and lists that follow the documented rules, slowly.
+
+Written from the module docstrings of ``slubviz.hw.memory`` and ``slubviz.hw.caches``; shares no code or layout with them.
+There is no directory here: who holds a line is looked up in the caches themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from slubviz.hw.isa import Fault
+from slubviz.hw.machine import MemoryPlan
+from slubviz.hw.machine_file import MachineSpec
+
+MASK_64 = (1 << 64) - 1
+MASK_32 = (1 << 32) - 1
+
+
+def signed(value: int, bits: int = 64) -> int:
+    """A number wrapped to a signed word."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+class ReferenceFault(Exception):
+    """A program error; carries the Fault and the address or number that belongs to it."""
+
+    def __init__(self, fault: Fault, address: int = 0) -> None:
+        super().__init__(fault.name)
+        self.fault = fault
+        self.address = address
+
+
+class ReferenceMemory:
+    """Words by granule.  A granule that was never written reads as 0."""
+
+    def __init__(self, spec: MachineSpec, plan: MemoryPlan) -> None:
+        self.page_bytes = spec.page_size_bytes
+        self.page_frames = {plan.first_frame + i: int(node) for i, node in enumerate(plan.node_of_frame)}
+        first_static = plan.static_base // self.page_bytes
+        static_frames = -(-plan.static_bytes // self.page_bytes)
+        self.granule_of = dict.fromkeys(self.page_frames, self.page_bytes)
+        self.granule_of.update(dict.fromkeys(range(first_static, first_static + static_frames), 8))
+        self.stored_word: dict[tuple[int, int], int] = {}  # (frame, granule number) -> which word it keeps
+        self.values: dict[tuple[int, int], int] = {}  # unsigned
+
+    def node(self, address: int) -> int:
+        """Home node of an address; static memory is on node 0."""
+        return self.page_frames.get(address // self.page_bytes, 0)
+
+    def cell(self, address: int, size: int, write: bool) -> tuple[int, int]:
+        """The granule that stores an address, or a fault."""
+        if address % size:
+            raise ReferenceFault(Fault.MISALIGNED, address)
+        frame, offset = divmod(address, self.page_bytes)
+        if frame == 0:
+            raise ReferenceFault(Fault.NULL_POINTER, address)
+        if frame not in self.granule_of:
+            raise ReferenceFault(Fault.BAD_ADDRESS, address)
+        cell = (frame, offset // self.granule_of[frame])
+        if self.stored_word.get(cell, offset // 8) != offset // 8:
+            raise ReferenceFault(Fault.GRANULE, address)
+        if write:
+            self.stored_word[cell] = offset // 8
+        return cell
+
+    def read(self, address: int, size: int) -> int:
+        """Zero-extended 4 or signed 8 bytes."""
+        word = self.values.get(self.cell(address, size, False), 0)
+        return signed(word) if size == 8 else (word >> 8 * (address & 4)) & MASK_32
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """Store 4 or 8 bytes."""
+        cell = self.cell(address, size, True)
+        if size == 8:
+            self.values[cell] = value & MASK_64
+            return
+        shift = 8 * (address & 4)
+        self.values[cell] = (self.values.get(cell, 0) & ~(MASK_32 << shift)) | ((value & MASK_32) << shift)
+
+    def set_granule(self, address: int, size: int, granule: int) -> None:
+        """One word per ``granule`` bytes (a power of two at most that) from now on; old words are lost."""
+        rounded = min(max(1 << max(granule, 1).bit_length() - 1, 8), self.page_bytes)
+        frames = range(address // self.page_bytes, (address + size - 1) // self.page_bytes + 1)
+        if any(frame not in self.page_frames for frame in frames):
+            raise ReferenceFault(Fault.BAD_ADDRESS, address)
+        for frame in frames:
+            self.granule_of[frame] = rounded
+            for table in (self.stored_word, self.values):
+                for cell in [cell for cell in table if cell[0] == frame]:
+                    del table[cell]
+
+
+@dataclass
+class Line:
+    """A line in an L1."""
+
+    number: int
+    writable: bool
+
+
+@dataclass
+class Cache:
+    """Set-associative, most recently used first."""
+
+    sets: list[list[Line]]
+    ways: int
+
+    def set_of(self, line: int) -> list[Line]:
+        return self.sets[line % len(self.sets)]
+
+    def find(self, line: int) -> Line | None:
+        return next((entry for entry in self.set_of(line) if entry.number == line), None)
+
+    def drop(self, line: int) -> None:
+        entries = self.set_of(line)
+        entries[:] = [entry for entry in entries if entry.number != line]
+
+    def put_first(self, line: int, writable: bool) -> int | None:
+        """Make a line the most recent; returns the line that had to go."""
+        self.drop(line)
+        entries = self.set_of(line)
+        entries.insert(0, Line(line, writable))
+        return entries.pop().number if len(entries) > self.ways else None
+
+
+@dataclass
+class Place:
+    """Where a CPU is in the machine."""
+
+    l1: int
+    l2: int
+    package: int
+    node: int
+
+
+@dataclass
+class ReferenceCaches:
+    """All caches of a machine, and what an access costs in millicycles."""
+
+    spec: MachineSpec
+    places: list[Place] = field(init=False)
+    l1s: list[Cache] = field(init=False)
+    l2s: list[Cache] = field(init=False)
+
+    def __post_init__(self) -> None:
+        spec = self.spec
+        self.cost = {name: round(cost.value * 1000) for name, cost in spec.costs.items()}
+        self.places = [self._place(cpu) for cpu in range(spec.cpus)]
+        self.l1s = [self._cache(spec.l1.size_bytes, spec.l1.ways) for _ in {p.l1 for p in self.places}]
+        self.l2s = [self._cache(spec.l2.size_bytes, spec.l2.ways) for _ in {p.l2 for p in self.places}]
+        self.l1s_under = [sorted({p.l1 for p in self.places if p.l2 == l2}) for l2 in range(len(self.l2s))]
+        self.cpu_of_l2 = [next(c for c, p in enumerate(self.places) if p.l2 == l2) for l2 in range(len(self.l2s))]
+        self.modified: set[int] = set()  # lines that one L2 holds modified
+        self.pollers: Counter[int] = Counter()
+        self.strides: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self.counters = [Counter[str]() for _ in range(spec.cpus)]
+
+    def _place(self, cpu: int) -> Place:
+        l2 = cpu // self.spec.cpus_per_l2
+        node = cpu // self.spec.cpus_per_node
+        return Place(cpu // self.spec.cpus_per_l1, l2, l2 // self.spec.l2_per_package, node)
+
+    def _cache(self, size_bytes: int, ways: int) -> Cache:
+        return Cache([[] for _ in range(size_bytes // self.spec.line_bytes // ways)], ways)
+
+    # --- the levels -------------------------------------------------------------------------
+    def _siblings(self, cpu: int, line: int) -> list[Line]:
+        """The line in other L1s under the CPU's L2."""
+        place = self.places[cpu]
+        found = (self.l1s[l1].find(line) for l1 in self.l1s_under[place.l2] if l1 != place.l1)
+        return [entry for entry in found if entry is not None]
+
+    def _drop_from_l1s(self, l2: int, line: int, keep: int = -1) -> None:
+        for l1 in self.l1s_under[l2]:
+            if l1 != keep:
+                self.l1s[l1].drop(line)
+
+    def _make_read_only(self, l2: int, line: int, keep: int = -1) -> None:
+        for l1 in self.l1s_under[l2]:
+            entry = self.l1s[l1].find(line)
+            if entry is not None and l1 != keep:
+                entry.writable = False
+
+    def distance(self, cpu: int, l2: int) -> str:
+        """Which transfer brings a line from an L2 to a CPU."""
+        here, there = self.places[cpu], self.places[self.cpu_of_l2[l2]]
+        if here.l2 == l2:
+            return "transfer_same_l2"
+        if here.package == there.package:
+            return "transfer_same_package"
+        return "transfer_other_package" if here.node == there.node else "transfer_other_node"
+
+    def _take_from_others(self, cpu: int, line: int, write: bool) -> int | None:
+        """Cost of the dearest answer of another L2; None if no cache answers."""
+        own = self.places[cpu].l2
+        if not write and line not in self.modified:
+            return None
+        holders = [l2 for l2, cache in enumerate(self.l2s) if l2 != own and cache.find(line)]
+        for l2 in holders:
+            if write:
+                self.l2s[l2].drop(line)
+                self._drop_from_l1s(l2, line)
+            else:
+                self._make_read_only(l2, line)
+        if not holders:
+            return None
+        kind = max((self.distance(cpu, l2) for l2 in holders), key=lambda kind: self.cost[kind])
+        self.counters[cpu][kind] += 1
+        return self.cost[kind]
+
+    def _from_memory(self, cpu: int, line: int, pc: int, node: int) -> int:
+        kind = "memory_local" if node == self.places[cpu].node else "memory_remote"
+        self.counters[cpu][kind] += 1
+        latency = self.cost[kind]
+        if self.spec.prefetch_reach_lines and self._walks(cpu, pc, line):
+            self.counters[cpu]["prefetched"] += 1
+            latency = latency * self.cost["prefetch_leftover"] // 1000
+        return latency
+
+    def _walks(self, cpu: int, pc: int, line: int) -> bool:
+        """A short stride, repeated twice, within a page.  One entry for micro-ops with equal pc modulo 16."""
+        last, stride, repeats = self.strides.get((cpu, pc % 16), (0, 0, 0))
+        short = abs(line - last) <= self.spec.prefetch_reach_lines
+        repeats = repeats + 1 if short and line - last == stride else 0
+        self.strides[cpu, pc % 16] = (line, line - last, repeats)
+        lines_per_page = self.spec.page_size_bytes // self.spec.line_bytes
+        return repeats >= 2 and line // lines_per_page == last // lines_per_page
+
+    def _into_l2(self, cpu: int, line: int) -> None:
+        own = self.places[cpu].l2
+        victim = self.l2s[own].put_first(line, False)
+        if victim is not None:
+            self.counters[cpu]["l2_eviction"] += 1
+            self._drop_from_l1s(own, victim)
+            self.modified.discard(victim)
+
+    # --- what a CPU does ----------------------------------------------------------------------
+    def access(self, cpu: int, line: int, write: bool, pc: int, node: int) -> tuple[int, bool]:
+        """Latency of an access in millicycles, and whether it went to a line that waiters poll."""
+        place = self.places[cpu]
+        l1, l2 = self.l1s[place.l1], self.l2s[place.l2]
+        entry = l1.find(line)
+        if entry is not None and (entry.writable or not write):
+            l1.put_first(line, entry.writable)
+            return 0, False
+        latency = 0
+        if entry is not None or l2.find(line) is not None:
+            if entry is None:
+                l2.put_first(line, False)
+                latency = self.cost["l2_hit"]
+                self.counters[cpu]["l2_hit"] += 1
+            siblings = self._siblings(cpu, line)
+            if any(other.writable or write for other in siblings):
+                latency = self.cost["transfer_same_l2"]
+                self.counters[cpu]["transfer_same_l2"] += 1
+                change = self._drop_from_l1s if write else self._make_read_only
+                change(place.l2, line, place.l1)
+            if write and line not in self.modified:
+                latency += self._take_from_others(cpu, line, True) or 0
+                if latency > 0 and entry is not None:
+                    self.counters[cpu]["upgrade"] += 1
+        else:
+            answer = self._take_from_others(cpu, line, write)
+            latency = self._from_memory(cpu, line, pc, node) if answer is None else answer
+            self._into_l2(cpu, line)
+            if not write:
+                self.modified.discard(line)
+        if write:
+            self.modified.add(line)
+        polled = write and self.pollers[line] > 0
+        if polled and entry is not None:
+            # The pollers have read it again since: it has to come back, and queues behind their reads.
+            latency += self.cost["transfer_same_package"]
+            latency += (self.pollers[line] - 1) * self.cost["spinner_reread"]
+        l1.put_first(line, write and not polled)
+        return latency, polled
+
+    def start_polling(self, line: int) -> None:
+        """One more waiter reads the line all the time: nobody may write it silently."""
+        self.pollers[line] += 1
+        for l2 in range(len(self.l2s)):
+            self._make_read_only(l2, line)
+
+    def stop_polling(self, line: int) -> None:
+        """One waiter fewer."""
+        self.pollers[line] -= 1

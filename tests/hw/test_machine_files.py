@@ -1,0 +1,254 @@
+"""Machine files: the shipped ones are sound, and every mistake gets one line that names file and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slubviz.hw.machine_file import (
+    COST_TABLE,
+    MAX_CPUS,
+    MachineFileError,
+    MachineSpec,
+    load_machine_file,
+    parse_machine,
+)
+
+SHIPPED = sorted((Path(__file__).parents[2] / "assets" / "machines").glob("*.toml"))
+
+Document = dict[str, Any]
+
+
+def valid_document() -> Document:
+    return {
+        "name": "m",
+        "title": "a machine",
+        "topology": {
+            "cpus": 8,
+            "cpus_per_l1": 1,
+            "cpus_per_l2": 2,
+            "l2_per_package": 2,
+            "cpus_per_node": 4,
+            "clock_hz": 1e9,
+        },
+        "memory": {"page_size_bytes": 4096, "word_bytes": 8},
+        "cache": {
+            "line_bytes": 64,
+            "l1": {"size_bytes": 32768, "ways": 8},
+            "l2": {"size_bytes": 65536, "ways": 16},
+        },
+        "features": {"prefetch_reach_lines": 2, "fast_cmpxchg_local": True},
+        "cost": {
+            name: {"value": 0.5, "unit": unit, "source": "made up", "range": [0, 1]}
+            for name, (unit, _) in COST_TABLE.items()
+        },
+    }
+
+
+def toml(value: Any) -> str:
+    """A value as TOML, tables inline."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value if value.startswith("=") else '"' + value.replace("\n", "\\n") + '"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{toml_key(k)} = {toml(v).lstrip('=')}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(v).lstrip("=") for v in value) + "]"
+    return repr(value)
+
+
+def toml_key(key: str) -> str:
+    return key if key.isidentifier() else '"' + key.replace("\n", "\\n") + '"'
+
+
+def toml_document(document: Document) -> str:
+    return "\n".join(f"{toml_key(key)} = {toml(value).lstrip('=')}" for key, value in document.items())
+
+
+def changed(path: str, value: Any) -> str:
+    """The valid document with one key changed, or removed (None)."""
+    document = valid_document()
+    *tables, key = path.split("/")
+    table = document
+    for name in tables:
+        table = table[name]
+    if value is None:
+        del table[key]
+    else:
+        table[key] = value
+    return toml_document(document)
+
+
+def test_the_valid_document_is_valid() -> None:
+    spec = parse_machine(toml_document(valid_document()), "m.toml")
+    assert (spec.cpus, spec.nodes, spec.l2_count, spec.clock_hz) == (8, 2, 4, 1e9)
+    assert (spec.l1.sets(64), spec.l2.sets(64), spec.prefetch_reach_lines) == (64, 64, 2)
+    assert spec.costs["l2_hit"].value == 0.5
+    assert not spec.costs["l2_hit"].calibrated
+
+
+MISTAKES: list[tuple[str, Any, str]] = [
+    ("name", None, "name: is missing"),
+    ("name", "", "name: is empty"),
+    ("name", "  ", "name: is empty"),
+    ("title", 5, "title: is 5; give a text"),
+    ("topology", None, "topology: is missing"),
+    ("topology", 3, "topology: is 3; give a section"),
+    ("topology/cpus", None, "topology.cpus: is missing; give a whole number from 1 to 4096"),
+    ("topology/cpus", 0, "topology.cpus: is 0"),
+    ("topology/cpus", MAX_CPUS + 1, "topology.cpus: is 4097"),
+    ("topology/cpus", 2.5, "topology.cpus: is 2.5; give a whole number"),
+    ("topology/cpus", True, "topology.cpus: is True"),
+    ("topology/cpus", "8", "topology.cpus: is '8'"),
+    ("topology/cpus", [8], "topology.cpus: is [8]"),
+    ("topology/cpus_per_l1", 0, "topology.cpus_per_l1: is 0"),
+    ("topology/cpus_per_l1", 3, "topology.cpus_per_l2: must be a multiple of cpus_per_l1"),
+    ("topology/cpus_per_l2", 8, "topology.cpus_per_node: must be a multiple of cpus_per_l2"),
+    ("topology/l2_per_package", -1, "topology.l2_per_package: is -1"),
+    ("topology/clock_hz", 0, "topology.clock_hz: is 0; give a number from"),
+    ("topology/clock_hz", "=nan", "topology.clock_hz: is nan"),
+    ("topology/clock_hz", "=inf", "topology.clock_hz: is inf"),
+    ("topology/clock_hz", 10**400, "topology.clock_hz: is"),
+    ("topology/sockets", 2, "topology.sockets: is not known here; known are"),
+    ("memory/page_size_bytes", 3000, "memory.page_size_bytes: is 3000; give a power of two"),
+    ("memory/page_size_bytes", 512, "memory.page_size_bytes: is 512; give a whole number from 1024"),
+    ("memory/word_bytes", 16, "memory.word_bytes: is 16"),
+    ("memory/word_bytes", 5, "memory.word_bytes: is 5; give a power of two"),
+    ("cache/line_bytes", 48, "cache.line_bytes: is 48; give a power of two"),
+    ("cache/l1", None, "cache.l1: is missing"),
+    ("cache/l1/ways", 7, "cache.l1.size_bytes: is 32768; 7 ways"),
+    ("cache/l1/ways", 0, "cache.l1.ways: is 0"),
+    ("cache/l1/size_bytes", 24576, "cache.l1.size_bytes: is 24576; 8 ways"),
+    ("cache/l1/size_bytes", 1, "cache.l1.size_bytes: is 1"),
+    ("cache/l1/latency", 3, "cache.l1.latency: is not known here"),
+    ("cache/l2/size_bytes", 16384, "cache.l2.size_bytes: the L2 includes the L1s"),
+    ("features/prefetch_reach_lines", True, "features.prefetch_reach_lines: is True"),
+    ("features/prefetch_reach_lines", 65, "features.prefetch_reach_lines: is 65"),
+    ("features/fast_cmpxchg_local", 1, "features.fast_cmpxchg_local: is 1; give true or false"),
+    ("features/hyperthreads", True, "features.hyperthreads: is not known here"),
+    ("cost/load", None, "cost.load: is missing; give a section [cost.load]"),
+    ("cost/load/value", None, "cost.load.value: is missing"),
+    ("cost/load/value", -1, "cost.load.value: is -1"),
+    ("cost/load/value", 2, "cost.load.value: is 2, outside its plausible range [0, 1]"),
+    ("cost/load/value", 10**400, "cost.load.value: is"),
+    ("cost/load/unit", "ns", "cost.load.unit: is 'ns'; this cost is in cycles"),
+    ("cost/store_miss_share/unit", "cycles", "cost.store_miss_share.unit: is 'cycles'; this cost is in fraction"),
+    ("cost/store_miss_share/value", 1.5, "cost.store_miss_share.value: is 1.5"),
+    ("cost/load/source", "", "cost.load.source: is empty"),
+    ("cost/load/range", None, "cost.load.range: is missing"),
+    ("cost/load/range", [0], "cost.load.range: is [0]; give two numbers"),
+    ("cost/load/range", [0, "x"], "cost.load.range: is [0, 'x']"),
+    ("cost/load/range", [0, True], "cost.load.range: is [0, True]"),
+    ("cost/load/range", [0, 10**400], "cost.load.range: is"),
+    ("cost/load/range", 5, "cost.load.range: is 5"),
+    ("cost/load/calibrated", "yes", "cost.load.calibrated: is 'yes'; give true or false"),
+    ("cost/load/note", "x", "cost.load.note: is not known here"),
+    ("cost/teleport", {"value": 1}, "cost.teleport: is not known here"),
+    ("colour", "red", "colour: is not known here; known are"),
+    ("a\nb", 1, "is not known here"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "says"), MISTAKES, ids=lambda v: str(v)[:40].replace("\n", " "))
+def test_each_mistake_gets_one_line(path: str, value: Any, says: str) -> None:
+    with pytest.raises(MachineFileError) as caught:
+        parse_machine(changed(path, value), "m.toml")
+    message = str(caught.value)
+    assert message.startswith("m.toml: ")
+    assert says in message
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("text", ["name = ", "[[[", "name = 'a'\nname = 'b'", "x = " + "9" * 5000])
+def test_a_file_that_is_no_toml(text: str) -> None:
+    with pytest.raises(MachineFileError, match=r"^m\.toml: not a TOML file: ") as caught:
+        parse_machine(text, "m.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(MachineFileError, match=r"none\.toml: cannot be read: No such file"):
+        load_machine_file(tmp_path / "none.toml")
+    with pytest.raises(MachineFileError, match="cannot be read: Is a directory"):
+        load_machine_file(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
+    with pytest.raises(MachineFileError, match=r"latin\.toml: not a text file in UTF-8"):
+        load_machine_file(tmp_path / "latin.toml")
+
+
+def test_too_many_nodes() -> None:
+    document = valid_document()
+    document["topology"] |= {"cpus": 4096, "cpus_per_l2": 1, "cpus_per_node": 1}
+    with pytest.raises(MachineFileError, match=r"topology\.cpus_per_node: makes 4096 nodes; at most 1024"):
+        parse_machine(toml_document(document), "m.toml")
+
+
+def as_document(spec: MachineSpec) -> Document:
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "topology": {
+            "cpus": spec.cpus,
+            "cpus_per_l1": spec.cpus_per_l1,
+            "cpus_per_l2": spec.cpus_per_l2,
+            "l2_per_package": spec.l2_per_package,
+            "cpus_per_node": spec.cpus_per_node,
+            "clock_hz": spec.clock_hz,
+        },
+        "memory": {"page_size_bytes": spec.page_size_bytes, "word_bytes": spec.word_bytes},
+        "cache": {
+            "line_bytes": spec.line_bytes,
+            "l1": {"size_bytes": spec.l1.size_bytes, "ways": spec.l1.ways},
+            "l2": {"size_bytes": spec.l2.size_bytes, "ways": spec.l2.ways},
+        },
+        "features": {
+            "prefetch_reach_lines": spec.prefetch_reach_lines,
+            "fast_cmpxchg_local": spec.fast_cmpxchg_local,
+        },
+        "cost": {
+            name: {
+                "value": cost.value,
+                "unit": cost.unit,
+                "source": cost.source,
+                "range": [cost.plausible_low, cost.plausible_high],
+                "calibrated": cost.calibrated,
+            }
+            for name, cost in spec.costs.items()
+        },
+    }
+
+
+def test_there_are_shipped_machines() -> None:
+    assert SHIPPED
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_machines_survive_a_round_trip(path: Path) -> None:
+    spec = load_machine_file(path)
+    assert spec.name == path.stem
+    assert parse_machine(toml_document(as_document(spec)), "again") == spec
+    assert set(spec.costs) == set(COST_TABLE)
+    assert all(cost.plausible_low <= cost.value <= cost.plausible_high for cost in spec.costs.values())
+
+
+def test_other_numbers_of_cpus() -> None:
+    spec = parse_machine(toml_document(valid_document()), "m.toml")
+    assert spec.with_cpus(16).nodes == 4
+    assert spec.with_cpus(3).l2_count == 2
+    smp = parse_machine(changed("topology/cpus_per_node", 8), "m.toml")
+    assert smp.with_cpus(64).nodes == 1
+    for cpus in (0, MAX_CPUS + 1):
+        with pytest.raises(MachineFileError, match=f"cpus must be 1 to {MAX_CPUS}, not {cpus}"):
+            spec.with_cpus(cpus)
+
+
+def test_other_costs() -> None:
+    spec = parse_machine(toml_document(valid_document()), "m.toml")
+    other = spec.with_costs({"load": 7})
+    assert other.costs["load"].value == 7
+    assert other.costs["store"] == spec.costs["store"]
+    assert spec.costs["load"].value == 0.5
