@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numba
@@ -60,6 +64,29 @@ def cache_is_warm() -> bool:
     return not jit_enabled or (_use_cache and any(cache_folder.rglob("*.nbi")))
 
 
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Hold back Ctrl-C and SIGTERM while one function compiles.
+
+    An exception raised inside a callback of the compiler would be lost there, and the compiler fail later.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python runs signal handlers in the main thread only
+        return
+    arrived: list[tuple[int, FrameType | None]] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.signal(number, lambda n, f: arrived.append((n, f))) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        for received, frame in arrived:
+            wanted = previous[signal.Signals(received)]
+            if callable(wanted):
+                wanted(received, frame)
+
+
 def njit(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile with an explicit signature (a literal argument would otherwise compile twice).
 
@@ -67,9 +94,9 @@ def njit(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        compiled: Callable[..., Any] = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False)(
-            function
-        )
+        compile_it = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False)
+        with _interrupts_deferred():
+            compiled: Callable[..., Any] = compile_it(function)
         return compiled
 
     return decorate

@@ -17,6 +17,7 @@ from typing import Any
 
 MAX_CPUS = 4096
 MAX_NODES = 1024
+LARGEST_COST = 1_000_000.0  #: cycles
 #: Shared last-level caches on a machine; the directory's mask has this many bits, beyond that one bit per
 #: group.
 DIRECTORY_BITS = 46
@@ -145,6 +146,12 @@ class MachineSpec:
         return replace(self, costs=costs)
 
 
+def _shown(value: object) -> str:
+    """A value in a message: one short line, whatever the file holds."""
+    text = f"{value:g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 class _Reader:
     """Checked access to the tables of one file; every complaint names file and key."""
 
@@ -155,7 +162,8 @@ class _Reader:
         self.seen: set[str] = set()
 
     def fail(self, key: str, what: str) -> MachineFileError:
-        return MachineFileError(f"{self.where}: {self.path}{key}: {what}")
+        name = key if key.isprintable() else repr(key)
+        return MachineFileError(f"{self.where}: {self.path}{name}: {what}")
 
     def get(self, key: str, kinds: tuple[type, ...], what: str, default: Any = None) -> Any:
         self.seen.add(key)
@@ -167,7 +175,7 @@ class _Reader:
         if isinstance(value, bool) and bool not in kinds:
             raise self.fail(key, f"is {value}; give {what}")
         if not isinstance(value, kinds):
-            raise self.fail(key, f"is {value!r}; give {what}")
+            raise self.fail(key, f"is {_shown(value)}; give {what}")
         return value
 
     def text(self, key: str) -> str:
@@ -182,16 +190,16 @@ class _Reader:
     def integer(self, key: str, low: int, high: int, *, power_of_two: bool = False) -> int:
         value = int(self.get(key, (int,), f"a whole number from {low} to {high}"))
         if not low <= value <= high:
-            raise self.fail(key, f"is {value}; give a whole number from {low} to {high}")
+            raise self.fail(key, f"is {_shown(value)}; give a whole number from {low} to {high}")
         if power_of_two and value & (value - 1):
             raise self.fail(key, f"is {value}; give a power of two")
         return value
 
     def number(self, key: str, low: float, high: float) -> float:
-        value = float(self.get(key, (int, float), f"a number from {low:g} to {high:g}"))
+        value = self.get(key, (int, float), f"a number from {low:g} to {high:g}")
         if not low <= value <= high:
-            raise self.fail(key, f"is {value:g}; give a number from {low:g} to {high:g}")
-        return value
+            raise self.fail(key, f"is {_shown(value)}; give a number from {low:g} to {high:g}")
+        return float(value)
 
     def section(self, key: str) -> _Reader:
         table = self.get(key, (dict,), f"a section [{self.path}{key}]")
@@ -204,16 +212,20 @@ class _Reader:
                 raise self.fail(key, f"is not known here; known are {known}")
 
 
+def _is_bound(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_COST
+
+
 def _read_cost(reader: _Reader, name: str, unit: str) -> Cost:
     entry = reader.section(name)
     given_unit = entry.text("unit")
     if given_unit != unit:
-        raise entry.fail("unit", f"is {given_unit!r}; this cost is in {unit}")
-    highest = 1.0 if unit == "fraction" else 1_000_000.0
+        raise entry.fail("unit", f"is {_shown(given_unit)}; this cost is in {unit}")
+    highest = 1.0 if unit == "fraction" else LARGEST_COST
     value = entry.number("value", 0.0, highest)
     bounds = entry.get("range", (list,), "the plausible range as [low, high]")
-    if len(bounds) != 2 or not all(isinstance(b, (int, float)) and not isinstance(b, bool) for b in bounds):
-        raise entry.fail("range", f"is {bounds!r}; give two numbers, [low, high]")
+    if len(bounds) != 2 or not all(_is_bound(b) for b in bounds):
+        raise entry.fail("range", f"is {_shown(bounds)}; give two numbers, [low, high]")
     low, high = float(bounds[0]), float(bounds[1])
     if not low <= value <= high:
         raise entry.fail("value", f"is {value:g}, outside its plausible range [{low:g}, {high:g}]")
@@ -250,7 +262,7 @@ def parse_machine(text: str, where: str) -> MachineSpec:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, numbers of too many digits, endless nesting
         raise MachineFileError(f"{where}: not a TOML file: {error}") from error
     root = _Reader(where, document)
     topology = root.section("topology")

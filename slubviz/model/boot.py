@@ -10,8 +10,6 @@ a while.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +17,6 @@ from numpy.typing import NDArray
 
 from slubviz.hw.machine import Machine, MemoryPlan, ProgramImage
 from slubviz.hw.machine_file import MachineSpec
-from slubviz.model.errors import RequestError, UserError, unknown_name
 from slubviz.model.geometry import (
     MAX_ORDER,
     OrderOptions,
@@ -29,25 +26,13 @@ from slubviz.model.geometry import (
 )
 from slubviz.model.kernel_memory import KernelMemory
 from slubviz.model.kernels import KernelVariant
-from slubviz.model.lang import KernelLanguageError, Program, Target, compile_program
+from slubviz.model.lang import Program
+from slubviz.model.requests import BLOCK_PAGES, FRAGMENTED_SHARE, SessionJob, compile_kernel, memory_frames
 
-BLOCK_PAGES = 1 << (MAX_ORDER - 1)
-#: Share of the blocks of 1024 pages that are fragmented at boot; half of their groups of 4 pages are in
-#: use.
-FRAGMENTED_SHARE = 1 / 16
 FRAGMENT_PAGES = 4
-#: Largest memory that is simulated, in pages.
-MOST_PAGES = 1 << 22
 PG_BUDDY = 19
 NODE_SHIFT = 20
 WATERMARK_PAGES = 128
-#: Boot parameters of the slab geometry; options too, but not of the kernel program.
-ORDER_OPTIONS = ("slub_min_order", "slub_max_order", "slub_min_objects")
-_COMPILING = threading.Lock()
-SIZE_INDEX_LIMIT = 192
-#: Functions that a workload and the boot need.
-NEEDED_FUNCTIONS = ("kmalloc", "kfree")
-NEEDED_GLOBALS = ("kmalloc_caches", "size_index", "cache_cpus", "cache_nodes")
 
 
 @dataclass
@@ -89,133 +74,34 @@ def _hashes(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
         return splitmix64(places)
 
 
-def memory_plan(spec: MachineSpec, pages: int) -> tuple[int, NDArray[np.int64]]:
-    """Page frames for a run that needs ``pages`` pages on each node at the worst.
-
-    Returns
-    -------
-    (number of page frames, node of each frame); whole blocks of 1024 pages on every node.
-
-    Raises
-    ------
-    UserError
-        If that is more than is simulated.
-    """
-    usable_share = 1 - FRAGMENTED_SHARE / 2
-    blocks = max(4, int(pages / usable_share / BLOCK_PAGES) + 2)
-    frames = blocks * BLOCK_PAGES * spec.nodes
-    if frames > MOST_PAGES:
-        gigabytes = frames * spec.page_size_bytes / (1 << 30)
-        raise UserError(
-            f"this run needs {gigabytes:,.1f} GB of simulated memory; at most {MOST_PAGES:,} pages "
-            "are simulated: lower --ops, --size or --cpus"
-        )
-    return frames, np.repeat(np.arange(spec.nodes, dtype=np.int64), blocks * BLOCK_PAGES)
-
-
-def compile_kernel(
-    spec: MachineSpec,
-    variant: KernelVariant,
-    page_frames: int,
-    objects_per_cpu: int,
-    options: Mapping[str, int],
-) -> Program:
-    """Compile a kernel and the workload for a machine.
-
-    Raises
-    ------
-    UserError
-        With file, line, column and what to write instead; or what the file lacks.
-    """
-    top = BLOCK_PAGES + page_frames
-    constants = {
-        "PAGE_SIZE": spec.page_size_bytes,
-        "PAGE_SHIFT": spec.page_size_bytes.bit_length() - 1,
-        "NR_CPUS": spec.cpus,
-        "NR_NODES": spec.nodes,
-        "CACHE_LINE_BYTES": spec.line_bytes,
-        "WORD_BYTES": spec.word_bytes,
-        "NR_PAGE_FRAMES": top,
-        "OBJECTS_PER_CPU": objects_per_cpu,
-    }
-    target = Target(spec.word_bytes, constants, top * spec.page_size_bytes, spec.line_bytes)
-    try:
-        # One at a time: CPython 3.11 loses count of its recursion when two threads build syntax trees.
-        with _COMPILING:
-            program = compile_program(variant.sources(), target, {**variant.options, **options})
-    except KernelLanguageError as error:
-        if error.line == 0:
-            raise _wrong_option(variant, options, error) from error
-        raise
-    names = {function.name for function in program.functions}
-    missing = [f"function {name}" for name in NEEDED_FUNCTIONS if name not in names]
-    missing += [f"global {name}" for name in NEEDED_GLOBALS if name not in program.globals]
-    if missing:
-        raise UserError(
-            f"{variant.name}: the kernel file lacks {', '.join(missing)}; compare it with slub.py"
-        )
-    return program
-
-
-def _wrong_option(
-    variant: KernelVariant, options: Mapping[str, int], error: KernelLanguageError
-) -> UserError:
-    """The complaint about an option, with the boot parameters among the known ones."""
-    listed = str(error).rsplit("known options: ", 1)
-    if len(listed) < 2:
-        return RequestError(f"kernel {variant.name}: {error}")
-    known = [*listed[1].rstrip(")").split(", "), *ORDER_OPTIONS]
-    wrong = next((name for name in options if name not in known), "")
-    return unknown_name(f"option of kernel {variant.name}:", wrong, known)
-
-
-def boot(
-    spec: MachineSpec,
-    variant: KernelVariant,
-    *,
-    pages_per_node: int,
-    objects_per_cpu: int,
-    seed: int,
-    options: Mapping[str, int] | None = None,
-    orders: OrderOptions | None = None,
-) -> BootedKernel:
+def boot(job: SessionJob) -> BootedKernel:
     """A machine with the kernel started.
 
-    Parameters
-    ----------
-    spec : the machine
-    variant : the kernel
-    pages_per_node : pages that the workload needs on a node at the worst
-    objects_per_cpu : pointers that the workload keeps per CPU
-    seed : decides which memory is fragmented
-    options : overrides of the kernel's options
-    orders : slub_min_order, slub_max_order, slub_min_objects; None for the kernel's defaults
-
     Raises
     ------
     UserError
-        If the kernel does not compile or the memory is too large.
+        If the kernel does not compile.
     """
-    frames, nodes = memory_plan(spec, pages_per_node)
-    program = compile_kernel(spec, variant, frames, objects_per_cpu, options or {})
+    program = compile_kernel(job)
+    frames, nodes = memory_frames(job.machine, job.pages_per_node)
     image = ProgramImage(
         program.code,
         tuple(f.entry_pc for f in program.functions),
         tuple(f.window_words for f in program.functions),
         len(program.counters),
     )
-    static_bytes = program.static_end - program.static_base
-    noted = program.globals["mem_map"].address + program.globals["mem_map"].size_bytes - program.static_base
-    plan = MemoryPlan(BLOCK_PAGES, frames, program.static_base, static_bytes, nodes, noted)
-    machine = Machine(spec, image, plan)
-    kernel = BootedKernel(
-        machine,
-        program,
-        KernelMemory(machine, program),
-        variant,
-        orders or OrderOptions.default(spec.page_size_bytes),
+    pages = program.globals["mem_map"]
+    plan = MemoryPlan(
+        first_frame=BLOCK_PAGES,
+        page_frames=frames,
+        static_base=program.static_base,
+        static_bytes=program.static_end - program.static_base,
+        node_of_frame=nodes,
+        noted_bytes=pages.address + pages.size_bytes - program.static_base,
     )
-    _start_page_allocator(kernel, seed)
+    machine = Machine(job.machine, image, plan)
+    kernel = BootedKernel(machine, program, KernelMemory(machine, program), job.variant, job.orders)
+    _start_page_allocator(kernel, job.spec.seed)
     _start_slub(kernel)
     return kernel
 

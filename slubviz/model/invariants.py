@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from slubviz.hw import layout as L
 from slubviz.hw.isa import CpuState
-from slubviz.model.boot import BLOCK_PAGES, BootedKernel
+from slubviz.model.boot import BootedKernel
 from slubviz.model.geometry import MAX_ORDER, kmalloc_cache_sizes
+from slubviz.model.requests import BLOCK_PAGES
 from slubviz.model.slub_view import CacheView, cpu_slabs, list_frames, read_cache
 from slubviz.model.symbols import lock_name
 

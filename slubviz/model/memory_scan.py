@@ -72,12 +72,16 @@ def walk_freelists(S, heads, bases, counts, offsets, size, word_bytes, states, l
         )
 
 
-@njit("int64(int64[::1], int64, int64, int64[::1])")
-def walk_list(S, head, word_bytes, out):
+@njit("int64(int64[::1], int64, int64, int64, int64[::1])")
+def walk_list(S, head, word_bytes, strict, out):
     """Entries of a circular list of list_heads, into ``out``.
 
-    Returns the length; -1 if a back pointer is wrong, -2 if it does not come back to its head within
-    len(out) entries.
+    With ``strict`` back pointers are checked.  Without, the list may be in the middle of a change: an
+    entry is
+    put in and taken out so that the forward chain is whole at every moment.
+
+    Returns the length; -1 if a pointer is wrong, -2 if it does not come back to its head within len(out)
+    entries.
     """
     count = 0
     previous = head
@@ -85,7 +89,7 @@ def walk_list(S, head, word_bytes, out):
     while entry != head:
         if count >= len(out):
             return -2
-        if read_pointer(S, entry + word_bytes, word_bytes) != previous:
+        if strict and read_pointer(S, entry + word_bytes, word_bytes) != previous:
             return -1
         out[count] = entry
         count += 1
@@ -93,6 +97,6 @@ def walk_list(S, head, word_bytes, out):
         entry = read_pointer(S, entry, word_bytes)
         if entry <= 0:
             return -1
-    if read_pointer(S, head + word_bytes, word_bytes) != previous:
+    if strict and read_pointer(S, head + word_bytes, word_bytes) != previous:
         return -1
     return count

@@ -1,93 +1,45 @@
-"""Runs cells without a window: which there are, in which order, on how many threads.
+"""Runs cells without a window: in which order, on how many threads.
 
-Interface: ``validate``, ``run_cells``, ``known_machines``, ``known_kernels``, ``known_tests``,
-``default_sizes``.  The unit of work is
+Interface: ``run_cells``; ``validate`` and the catalog of names come from ``requests``.  The unit of work is
 one boot: a kernel and the tests that share a boot, over all sizes (or one size, with ``fresh_boot``).
-Boots do not influence each other, so
-the number of threads changes nothing in the results.  Threads do, because the engine runs without Python's
-lock.
+Boots
+do not influence each other, so the number of threads changes nothing in the results.  Threads do, because
+the engine
+runs without Python's lock.  The engine is loaded, and the first time ever compiled, only when cells run.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
 
-from slubviz.hw.jit import cache_is_warm
-from slubviz.model.kernels import KERNELS
-from slubviz.model.machines import load_machine, machine_files
-from slubviz.model.plan import TESTS, boot_groups
+from slubviz.model.kernels import load_kernel
+from slubviz.model.requests import (
+    SessionSpec,
+    default_sizes,
+    known_kernels,
+    known_machines,
+    known_tests,
+    session_specs,
+    validate,
+)
 from slubviz.model.results import CellResult, Progress, RunRequest
-from slubviz.model.session import Session, SessionSpec
+
+if TYPE_CHECKING:
+    from slubviz.model.session import Session
+
+__all__ = ["default_sizes", "known_kernels", "known_machines", "known_tests", "run_cells", "validate"]
 
 _POLL_SECONDS = 0.1
-
-
-def known_machines() -> Mapping[str, str]:
-    """Name and one-line description of each machine."""
-    return {name: load_machine(name).title for name in machine_files()}
-
-
-def known_kernels() -> Mapping[str, str]:
-    """Name and one-line description of each kernel."""
-    return {kernel.name: kernel.title for kernel in KERNELS.values()}
-
-
-def known_tests() -> Mapping[str, str]:
-    """Name and one-line description of each test."""
-    return dict(TESTS)
-
-
-def default_sizes(machine: str) -> tuple[int, ...]:
-    """The sizes in bytes that stand for "all": powers of two from 8 to one page."""
-    page = load_machine(machine).page_size_bytes
-    return tuple(1 << bit for bit in range(3, page.bit_length()))
-
-
-def _session_specs(request: RunRequest) -> list[SessionSpec]:
-    sizes = request.sizes if request.sizes is not None else default_sizes(request.machine)
-    steps = [(size,) for size in sizes] if request.fresh_boot else [tuple(sizes)]
-    return [
-        SessionSpec(
-            machine=request.machine,
-            kernel=kernel,
-            test=tests[0],
-            sizes=step,
-            ops=request.ops,
-            seed=request.seed,
-            cpus=request.cpus,
-            options=request.options,
-            tests=tests,
-            check=request.check,
-        )
-        for kernel in request.kernels
-        for tests in boot_groups(request.tests)
-        for step in steps
-    ]
-
-
-def validate(request: RunRequest) -> None:
-    """Refuse what cannot run, before anything runs; kernel files are compiled.
-
-    Raises
-    ------
-    UserError
-        One line: what is wrong, where, what to do.
-    """
-    compiled: set[str] = set()
-    for spec in _session_specs(request):
-        session = Session(spec)
-        if spec.kernel not in compiled:
-            session.check_program()
-            compiled.add(spec.kernel)
 
 
 class _Runs:
     """The boots of a request on their way; counts cells and micro-ops for the progress report."""
 
     def __init__(self, request: RunRequest, report: Callable[[Progress], None]) -> None:
-        self.specs = _session_specs(request)
+        self.specs = session_specs(request)
         self.report = report
         self.stop = threading.Event()
         self.lock = threading.Lock()
@@ -96,6 +48,8 @@ class _Runs:
         self.micro_ops = 0
 
     def one(self, spec: SessionSpec) -> list[CellResult]:
+        from slubviz.model.session import Session
+
         session = Session(spec)
         session.boot()
         session.run_to_end(self.stop, self._advanced)
@@ -118,7 +72,7 @@ def run_cells(request: RunRequest, progress: Callable[[Progress], None] | None =
 
     Parameters
     ----------
-    request : what to run; see ``validate``
+    request : what to run; see ``requests.validate``
     progress : called, one call at a time, whenever cells or micro-ops were done
 
     Returns
@@ -130,6 +84,8 @@ def run_cells(request: RunRequest, progress: Callable[[Progress], None] | None =
     UserError
         As ``validate``, or when a kernel program fails.
     """
+    from slubviz.hw.jit import cache_is_warm
+
     runs = _Runs(request, progress or (lambda _: None))
     if not cache_is_warm():
         runs.report(
@@ -145,7 +101,7 @@ def run_cells(request: RunRequest, progress: Callable[[Progress], None] | None =
 
 
 def _kernel_names(specs: list[SessionSpec]) -> list[str]:
-    return list(dict.fromkeys(Session(spec).variant.name for spec in specs))
+    return list(dict.fromkeys(load_kernel(spec.kernel).name for spec in specs))
 
 
 def _run_on_threads(runs: _Runs, jobs: int) -> list[list[CellResult]]:

@@ -9,8 +9,7 @@ latest and starts the next functions.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,60 +17,26 @@ from slubviz.hw import layout as L
 from slubviz.hw.isa import CpuState, Fault, Status
 from slubviz.hw.machine import Machine
 from slubviz.hw.machine_file import MachineSpec
-from slubviz.model.boot import BootedKernel, boot, compile_kernel, memory_plan
-from slubviz.model.errors import RequestError, UserError, unknown_name
-from slubviz.model.geometry import LARGEST_ORDER, OrderOptions, kmalloc_index, pages_for
+from slubviz.model.boot import BootedKernel, boot
+from slubviz.model.errors import UserError
+from slubviz.model.geometry import kmalloc_index
 from slubviz.model.invariants import check
-from slubviz.model.kernels import KernelVariant, load_kernel
-from slubviz.model.machines import load_machine
-from slubviz.model.plan import NEEDS_OTHER_CPUS, TESTS, Phase, allocating_cpus, boot_groups, phases_for
+from slubviz.model.kernels import KernelVariant
+from slubviz.model.plan import Phase
 from slubviz.model.published import lookup
+from slubviz.model.requests import SessionSpec, session_job
 from slubviz.model.results import CellResult, error_percent
 from slubviz.model.snapshot import PhaseView, ProgressSeries, Snapshot
 from slubviz.model.snapshot_builder import build_snapshot
 
 #: Micro-ops between two points of the live plot.
 SAMPLE_MICRO_OPS = 1 << 15
-#: Pages beyond what the objects take: lists of every CPU, slabs that are partly used.
-SPARE_PAGES_PER_CPU = 256
-LARGEST_WORDS = 1 << 28
 #: Micro-ops between two looks at the stop flag, about a tenth of a second.
 PIECE_MICRO_OPS = 4_000_000
 
 
 class SimulationFault(UserError):
     """A kernel program did something that the machine refuses; says where and what."""
-
-
-@dataclass(frozen=True)
-class SessionSpec:
-    """What to run in a session: the tests must share a boot (A and B, or one other)."""
-
-    machine: str
-    kernel: str
-    test: str
-    sizes: tuple[int, ...]
-    ops: int
-    seed: int
-    cpus: int | None = None
-    options: Mapping[str, int] = field(default_factory=dict)
-    check: bool = False  #: check every invariant of the allocator at the end of each phase
-    tests: tuple[str, ...] = ()  #: all tests of the boot to measure; empty means just ``test``
-
-    @property
-    def asked_tests(self) -> tuple[str, ...]:
-        """Tests to measure."""
-        return self.tests or (self.test,)
-
-
-def check_sizes(spec: MachineSpec, sizes: tuple[int, ...]) -> None:
-    """Raise RequestError for a size that kmalloc of this machine cannot give."""
-    largest = spec.page_size_bytes << LARGEST_ORDER
-    for size in sizes:
-        if not 1 <= size <= largest:
-            raise RequestError(
-                f"size {size} is out of range: kmalloc on {spec.name} takes 1 to {largest} bytes"
-            )
 
 
 class Session:
@@ -84,79 +49,13 @@ class Session:
     """
 
     def __init__(self, spec: SessionSpec, machine: MachineSpec | None = None) -> None:
+        self.job = session_job(spec, machine)
         self.spec = spec
-        self.machine_spec = machine or load_machine(spec.machine, spec.cpus)
-        self.variant: KernelVariant = load_kernel(spec.kernel)
-        self.orders, self.options = self._split_options()
-        self._check()
+        self.machine_spec = self.job.machine
+        self.variant: KernelVariant = self.job.variant
+        self.phases = self.job.phases
         self.kernel: BootedKernel | None = None
-        self.phases = self._plan()
         self._clear()
-
-    def _check(self) -> None:
-        for test in self.spec.asked_tests:
-            if test not in TESTS:
-                raise unknown_name("test", test, TESTS)
-            if test in NEEDS_OTHER_CPUS and self.machine_spec.cpus < 2:
-                raise RequestError(f"test {test} needs at least 2 CPUs; {self.machine_spec.name} has 1 here")
-        if len(boot_groups(self.spec.asked_tests)) != 1:
-            raise RequestError(
-                f"tests {', '.join(self.spec.asked_tests)} do not share a boot; run them one by one"
-            )
-        if not self.spec.sizes:
-            raise RequestError("no size is given; give at least one")
-        check_sizes(self.machine_spec, self.spec.sizes)
-        if self.spec.ops < 1:
-            raise RequestError(f"{self.spec.ops} operations are asked for; give at least 1")
-        if self.spec.ops * self.machine_spec.cpus > LARGEST_WORDS:
-            raise RequestError(
-                f"{self.spec.ops:,} operations on {self.machine_spec.cpus} CPUs are more than fit; "
-                f"at most {LARGEST_WORDS // self.machine_spec.cpus:,} are possible"
-            )
-        memory_plan(self.machine_spec, self._pages_needed())
-
-    def _split_options(self) -> tuple[OrderOptions, dict[str, int]]:
-        """Boot parameters of the slab geometry, and the options of the kernel program."""
-        default = OrderOptions.default(self.machine_spec.page_size_bytes)
-        given = dict(self.spec.options)
-        low = given.pop("slub_min_order", default.min_order)
-        high = given.pop("slub_max_order", default.max_order)
-        objects = given.pop("slub_min_objects", default.min_objects)
-        if not 0 <= low <= high <= LARGEST_ORDER:
-            raise RequestError(
-                f"slub_min_order={low} and slub_max_order={high} must satisfy "
-                f"0 <= min <= max <= {LARGEST_ORDER}"
-            )
-        if objects < 1:
-            raise RequestError(f"slub_min_objects={objects} must be at least 1")
-        return OrderOptions(low, high, objects), given
-
-    def check_program(self) -> None:
-        """Compile the kernel for this machine, to find a broken file before anything runs.
-
-        Raises
-        ------
-        UserError
-            With file, line, column and what to write instead.
-        """
-        frames, _ = memory_plan(self.machine_spec, self._pages_needed())
-        compile_kernel(self.machine_spec, self.variant, frames, self.spec.ops, self.options)
-
-    def _pages_needed(self) -> int:
-        spec = self.machine_spec
-        keeping = allocating_cpus(self.spec.asked_tests, spec.cpus)
-        page = spec.page_size_bytes
-        most = max(pages_for(size, self.spec.ops, page, self.orders) for size in self.spec.sizes)
-        largest_block = max(1 << max(0, (max(self.spec.sizes) - 1).bit_length() - (page.bit_length() - 1)), 2)
-        cpus_on_node = min(keeping, spec.cpus)
-        return most * cpus_on_node + spec.cpus * (SPARE_PAGES_PER_CPU + 4 * largest_block) // spec.nodes
-
-    def _plan(self) -> list[Phase]:
-        return [
-            phase
-            for size in self.spec.sizes
-            for phase in phases_for(self.spec.asked_tests, size, self.spec.ops, self.machine_spec.cpus)
-        ]
 
     def _clear(self) -> None:
         self.results: list[CellResult] = []
@@ -179,15 +78,7 @@ class Session:
             If the kernel file is wrong.
         """
         self._clear()
-        self.kernel = boot(
-            self.machine_spec,
-            self.variant,
-            pages_per_node=self._pages_needed(),
-            objects_per_cpu=self.spec.ops,
-            seed=self.spec.seed,
-            options=self.options,
-            orders=self.orders,
-        )
+        self.kernel = boot(self.job)
         self._next_phase()
 
     def reset(self) -> None:
@@ -300,11 +191,12 @@ class Session:
     # --- phases -----------------------------------------------------------------------------------
     def _next_phase(self) -> None:
         self._phase_index += 1
-        self._sample_operations, self._sample_cycles = [], []
         phase = self.phase
         if phase is None:
             self.finished = True
             return
+        if phase.measured:  # the curve of the last measurement stays while set-up and clean-up run
+            self._sample_operations, self._sample_cycles = [], []
         machine = self.machine
         self._clock_before = machine.align_clocks()
         self._counters_before = machine.counters().copy()
@@ -373,7 +265,7 @@ class Session:
 
     def _sample(self) -> None:
         phase = self.phase
-        if phase is None:
+        if phase is None or not phase.measured:
             return
         done = self.operations_done()
         busy = [start.cpu for start in phase.starts if done[start.cpu] > 0]

@@ -48,8 +48,13 @@ def node_addresses(kernel: BootedKernel, index: int) -> list[int]:
     ]
 
 
-def list_frames(kernel: BootedKernel, head: int) -> IntArray:
+def list_frames(kernel: BootedKernel, head: int, *, strict: bool = True) -> IntArray:
     """Page frames on a list of pages linked through ``lru``.
+
+    Parameters
+    ----------
+    head : address of the list's head
+    strict : check back pointers too; not while the list may be changing
 
     Raises
     ------
@@ -57,7 +62,7 @@ def list_frames(kernel: BootedKernel, head: int) -> IntArray:
         If the list is broken.
     """
     out = np.zeros(kernel.machine.memory.page_frames + 1, dtype=np.int64)
-    length = int(walk_list(kernel.machine.state, head, kernel.program.target.word_bytes, out))
+    length = int(walk_list(kernel.machine.state, head, kernel.program.target.word_bytes, int(strict), out))
     if length < 0:
         raise ValueError("a back pointer is wrong" if length == -1 else "it does not come back to its head")
     page = kernel.program.struct("page")
@@ -65,12 +70,13 @@ def list_frames(kernel: BootedKernel, head: int) -> IntArray:
     return (out[:length] - first) // page.size_bytes
 
 
-def read_cache(kernel: BootedKernel, index: int) -> CacheView:
+def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> CacheView:
     """Everything about one kmalloc cache.
 
     Parameters
     ----------
     index : the cache's index in kmalloc_caches
+    strict : complain about broken lists; not while an operation is under way
 
     Raises
     ------
@@ -111,15 +117,21 @@ def read_cache(kernel: BootedKernel, index: int) -> CacheView:
     partial, nr_partial, nr_slabs = {}, [], []
     for node, node_address in enumerate(node_addresses(kernel, index)):
         structure = memory.one(node_address, "kmem_cache_node")
-        partial[node] = list_frames(kernel, memory.field_address(node_address, "kmem_cache_node", "partial"))
+        head = memory.field_address(node_address, "kmem_cache_node", "partial")
+        partial[node] = list_frames(kernel, head, strict=strict)
         nr_partial.append(int(structure["nr_partial"]))
         nr_slabs.append(int(structure["nr_slabs"]))
     listed = np.concatenate(list(partial.values())) if partial else np.zeros(0, dtype=np.int64)
     inuse = records["inuse"].astype(np.int64)
+    # A slab that new_slab is still building has handed out nothing, whatever its chain looks like by now.
+    building = (inuse <= 0) & (owner < 0) & (own_free != objects)
+    states[np.repeat(building, objects)] = int(ObjectState.FREE)
     # A slab that a CPU owns counts its CPU's free objects as in use; what is shown is how many are really
     # handed out.
-    handed_out = inuse - np.maximum(cpu_free, 0)
+    handed_out = np.maximum(inuse - np.maximum(cpu_free, 0), 0)
     state = np.full(count, int(SlabState.PARTIAL), dtype=np.uint8)
+    page_bytes = kernel.program.struct("page").size_bytes
+    noted = machine.owners(memory.global_address("mem_map") + frames * page_bytes)
     state[handed_out == 0] = int(SlabState.EMPTY)
     state[handed_out >= objects] = int(SlabState.FULL)
     table = SlabTable(
@@ -134,7 +146,7 @@ def read_cache(kernel: BootedKernel, index: int) -> CacheView:
         inuse=inuse,
         first_object=first,
         object_state=states,
-        last_cpu=owner,
+        last_cpu=np.where(owner >= 0, owner, noted),
     )
     return CacheView(
         table,

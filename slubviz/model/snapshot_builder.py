@@ -147,9 +147,9 @@ def build_snapshot(session: Session) -> Snapshot:
     cache: CacheView | None = None
     if index is not None:
         try:
-            cache = read_cache(session.booted, index)
+            cache = read_cache(session.booted, index, strict=False)
         except ValueError:
-            cache = None  # a list is being changed right now
+            cache = None  # a broken list; the invariants say more
     table = cache.table if cache else _empty_table()
     none = np.zeros(machine.spec.nodes, dtype=np.int64)
     return Snapshot(

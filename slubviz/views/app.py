@@ -266,20 +266,21 @@ def configured_application() -> QApplication:
 
 def real_session(job: JobSpec) -> SessionLike:
     """A session of the model for a job."""
-    from slubviz.model.session import Session, SessionSpec  # late: loads the engine
+    from slubviz.model.requests import SessionSpec
+    from slubviz.model.session import Session  # late: loads the engine
 
     return Session(SessionSpec(**asdict(job)))
 
 
 def real_catalog() -> Catalog:
     """The machines, kernels, tests and sizes that the model knows."""
-    from slubviz.model import runner  # late: loads the engine
+    from slubviz.model import requests
 
     return Catalog(
-        machines=runner.known_machines(),
-        kernels=runner.known_kernels(),
-        tests=runner.known_tests(),
-        sizes=runner.default_sizes,
+        machines=requests.known_machines(),
+        kernels=requests.known_kernels(),
+        tests=requests.known_tests(),
+        sizes=requests.default_sizes,
     )
 
 

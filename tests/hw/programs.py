@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from slubviz.hw.isa import Op
-from tests.hw.assemble import LINE_BYTES, STATIC, Assembler
+from tests.hw.assemble import LINE_BYTES, PAGE_BYTES, PAGE_FRAMES, PAGES, STATIC, Assembler
 
 SHARED_LINES = (0, 1, 2, 8, 16, 24)
 LOCK_LINE = 40
@@ -20,6 +20,8 @@ LOCKS = ((LOCK_LINE * LINE_BYTES, 8, 1), (LOCK_LINE * LINE_BYTES + 12, 4, 4), (4
 IRQ_LOCK = 0  #: handlers take it, so everybody else takes it with interrupts off
 OWN_LINE = 48
 SHARED, OWN, FLAGS, SCRATCH = 10, 11, 14, 15
+FAR = 99  #: stands for page memory of the last node, reached from SHARED
+FAR_OFFSET = PAGES + 6 * PAGE_BYTES - STATIC
 COUNTERS = 8
 
 Statement = tuple  # (kind, …)
@@ -27,7 +29,7 @@ Statement = tuple  # (kind, …)
 _data = st.integers(0, 5)
 _immediate = st.integers(-(2**31), 2**31 - 1)
 _small = st.integers(-4, 70)
-_where = st.tuples(st.sampled_from((SHARED, OWN)), st.sampled_from(SHARED_LINES), st.integers(0, 3))
+_where = st.tuples(st.sampled_from((SHARED, OWN, FAR)), st.sampled_from(SHARED_LINES), st.integers(0, 3))
 
 _alu = st.tuples(
     st.just("alu"),
@@ -78,6 +80,9 @@ _plain = st.tuples(
 )
 _imm_only = st.tuples(st.just("barrier"), st.integers(0, 3)) | st.tuples(st.just("instructions"), st.integers(0, 40))
 _call = st.tuples(st.just("call"), st.sampled_from(["leaf", "outer"]), _data, _data)
+_walk = st.tuples(
+    st.just("walk"), st.sampled_from([Op.LD, Op.ST]), st.integers(0, 14), st.integers(-2, 3), st.integers(2, 6)
+)
 _branch = st.tuples(
     st.just("skip"),
     st.sampled_from([Op.BEQ, Op.BNE, Op.BLT, Op.BLE, Op.BEQI, Op.BNEI, Op.BLTI, Op.BLEI, Op.BGTI, Op.BGEI]),
@@ -86,7 +91,7 @@ _branch = st.tuples(
     _small,
 )
 simple = st.one_of(
-    _memory, _memory, _modify, _double, _alu, _alu_immediate, _shift, _divide, _plain, _imm_only, _call, _branch
+    _memory, _memory, _modify, _walk, _double, _alu, _alu_immediate, _shift, _divide, _plain, _imm_only, _call, _branch
 )
 _body = st.lists(simple, min_size=1, max_size=5)
 _locks = st.sampled_from([(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)])
@@ -143,6 +148,11 @@ class Builder:
 
     def _leaf_functions(self) -> None:
         out = self.out
+        out.function("format", 3)  # every word of page memory is stored
+        for register, value in enumerate((PAGES, PAGE_FRAMES * PAGE_BYTES, 8)):
+            out.op(Op.LI, a=register, imm=value)
+        out.op(Op.GRANULE, b=0, c=1, aux=2)
+        out.ret()
         out.function("leaf", 4)
         out.op(Op.LI, a=1, imm=STATIC + 3 * LINE_BYTES)
         out.op(Op.LD, a=2, b=1)
@@ -181,8 +191,8 @@ class Builder:
         out.op(Op.IRQ_DISABLE)
         out.ret(2)
 
-    def cpu_function(self, cpu: int, body: list[Statement]) -> int:
-        """A function for one CPU."""
+    def cpu_function(self, cpu: int, body: list[Statement], meetings: int = 0) -> int:
+        """A function for one CPU, with so many rendezvous spread over it."""
         out = self.out
         number = out.function(f"cpu{cpu}", 16)
         for register in range(10):
@@ -191,7 +201,11 @@ class Builder:
         out.op(Op.LI, a=OWN, imm=STATIC + (OWN_LINE + cpu % 8) * LINE_BYTES)
         for register in range(12, 16):
             out.op(Op.LI, a=register)
-        self._emit_all(body, 12)
+        for part in range(meetings + 1):
+            first, last = (len(body) * at // (meetings + 1) for at in (part, part + 1))
+            self._emit_all(body[first:last], 12)
+            if part < meetings:
+                out.op(Op.RENDEZVOUS)
         out.ret(0)
         return number
 
@@ -207,28 +221,45 @@ class Builder:
         self.out.op(op, a=a, b=b, imm=imm)
 
     def _offset(self, base: int, line: int, word: int, unit: int) -> int:
-        return (line * LINE_BYTES if base == SHARED else 0) + word * unit
+        """Of a word from register ``_base(base)``."""
+        lines = {SHARED: line * LINE_BYTES, OWN: 0, FAR: FAR_OFFSET + line * LINE_BYTES}
+        return lines[base] + word * unit
+
+    def _base(self, base: int) -> int:
+        return SHARED if base == FAR else base
 
     def _memory(self, op: Op, where: tuple[int, int, int], size: int, register: int) -> None:
         base, line, word = where
         if op == Op.LDS:
             size = 4
-        self.out.op(op, a=register, b=base, c=register, imm=self._offset(base, line, word, size), size=size)
+        self.out.op(op, a=register, b=self._base(base), c=register, imm=self._offset(base, line, word, size), size=size)
 
     def _modify(self, op: Op, where: tuple[int, int, int], size: int, a: int, c: int, new: int) -> None:
         base, line, word = where
-        self.out.op(op, a=a, b=base, c=c, imm=self._offset(base, line, word, size), aux=new, size=size)
+        self.out.op(op, a=a, b=self._base(base), c=c, imm=self._offset(base, line, word, size), aux=new, size=size)
 
     def _double(self, op: Op, where: tuple[int, int, int], size: int, a: int) -> None:
         """Reads the two words first, so that the exchange succeeds unless somebody comes between."""
         base, line, word = where
         at = self._offset(base, line, word % 2, 2 * size)
-        self.out.op(Op.LD, a=6, b=base, imm=at, size=size)
-        self.out.op(Op.LD, a=7, b=base, imm=at + size, size=size)
-        self.out.op(op, a=a, b=base, c=6, imm=at, size=size)
+        self.out.op(Op.LD, a=6, b=self._base(base), imm=at, size=size)
+        self.out.op(Op.LD, a=7, b=self._base(base), imm=at + size, size=size)
+        self.out.op(op, a=a, b=self._base(base), c=6, imm=at, size=size)
 
     def _plain(self, op: Op, register: int, counter: int) -> None:
         self.out.op(op, a=register, b=register, imm=counter)
+
+    def _walk(self, op: Op, line: int, step: int, times: int) -> None:
+        """The same micro-op on one line after the other, as long as they are in page memory."""
+        out = self.out
+        label = self._label()
+        out.op(Op.ADDI, a=SCRATCH, b=SHARED, imm=FAR_OFFSET + line * LINE_BYTES)
+        out.op(Op.LI, a=8, imm=times)
+        out.label(label)
+        out.op(op, a=9, b=SCRATCH, c=8)
+        out.op(Op.ADDI, a=SCRATCH, b=SCRATCH, imm=step * LINE_BYTES)
+        out.op(Op.ADDI, a=8, b=8, imm=-1)
+        out.op(Op.BGTI, b=8, imm=0, aux=label)
 
     def _barrier(self, kind: int) -> None:
         self.out.op(Op.BARRIER, imm=kind)

@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from slubviz.hw.isa import FRAME_WORDS, WORDS, CpuState, Fault, Op
 from slubviz.hw.machine import STACK_WORDS, MemoryPlan, ProgramImage
 from slubviz.hw.machine_file import MachineSpec
-from tests.hw.reference_memory import MASK_32, MASK_64, ReferenceCaches, ReferenceFault, ReferenceMemory, signed
+from tests.hw.reference_memory import (
+    MASK_32,
+    MASK_64,
+    ReferenceCaches,
+    ReferenceFault,
+    ReferenceMemory,
+    signed,
+)
 
 INTERRUPT_PREEMPT = 65536
 LOCAL_OPS = (Op.CMPXCHG_LOCAL, Op.CMPXCHG_DOUBLE_LOCAL)
@@ -40,7 +47,7 @@ COST_NAMES: dict[str, str] = {
     "cpu_id": "CPU_ID NODE_ID",
     "rdtsc": "RDTSC",
     "pause": "PAUSE",
-    "": "COUNT COUNT_N LOCK_NOTE GRANULE RENDEZVOUS",
+    "": "COUNT COUNT_N LOCK_NOTE OWNER_NOTE GRANULE RENDEZVOUS",
 }
 COST_OF_OP = {Op[op]: name for name, ops in COST_NAMES.items() for op in ops.split()}
 BARRIERS = ("", "barrier_write", "barrier_read", "barrier_full")
@@ -166,6 +173,7 @@ class ReferenceMachine:
         self.queues: dict[int, list[ReferenceCpu]] = {}  # lock address -> who waits, the longest first
         self.program_counters = [Counter[int]() for _ in range(spec.cpus)]
         self.counters = self.caches.counters
+        self.owners: dict[int, int] = {}  # structure -> CPU
         self.expected_at_rendezvous = 0
         self.trace_hash = 0x1234567
         self.micro_ops = 0
@@ -413,6 +421,8 @@ class ReferenceMachine:
                 self._taken(this, self.get(this, b) + aux)
             case Op.LOCK_NOTE:
                 self._dropped(this, self.get(this, b) + aux)
+            case Op.OWNER_NOTE:
+                self.owners[self.get(this, b)] = this.number
             case Op.IRQ_SAVE:
                 self.put(this, a, this.irq_enabled)
                 this.irq_enabled = 0
@@ -446,8 +456,8 @@ class ReferenceMachine:
 
     # --- memory --------------------------------------------------------------------------------------
     def _access(self, this: ReferenceCpu, pc: int, address: int, write: bool) -> tuple[int, bool]:
-        line = address // self.spec.line_bytes
-        return self.caches.access(this.number, line, write, pc, self.memory.node(address))
+        line, node = address // self.spec.line_bytes, self.memory.node(address)
+        return self.caches.access(this.number, line, write, pc, node, this.clock)
 
     def _load(self, this: ReferenceCpu, op: Op, pc: int, a: int, address: int, size: int) -> None:
         value = self.memory.read(address, size)

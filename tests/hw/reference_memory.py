@@ -154,6 +154,7 @@ class ReferenceCaches:
         self.cpu_of_l2 = [next(c for c, p in enumerate(self.places) if p.l2 == l2) for l2 in range(len(self.l2s))]
         self.modified: set[int] = set()  # lines that one L2 holds modified
         self.pollers: Counter[int] = Counter()
+        self.burst = [(0, 0)] * spec.cpus  # polled line written last, and when its pollers have it back
         self.strides: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.counters = [Counter[str]() for _ in range(spec.cpus)]
 
@@ -237,8 +238,8 @@ class ReferenceCaches:
             self.modified.discard(victim)
 
     # --- what a CPU does ----------------------------------------------------------------------
-    def access(self, cpu: int, line: int, write: bool, pc: int, node: int) -> tuple[int, bool]:
-        """Latency of an access in millicycles, and whether it went to a line that waiters poll."""
+    def access(self, cpu: int, line: int, write: bool, pc: int, node: int, clock: int) -> tuple[int, bool]:
+        """Latency of an access in millicycles, and whether it wrote a line that waiters poll."""
         place = self.places[cpu]
         l1, l2 = self.l1s[place.l1], self.l2s[place.l2]
         entry = l1.find(line)
@@ -270,12 +271,19 @@ class ReferenceCaches:
         if write:
             self.modified.add(line)
         polled = write and self.pollers[line] > 0
-        if polled and entry is not None:
-            # The pollers have read it again since: it has to come back, and queues behind their reads.
-            latency += self.cost["transfer_same_package"]
-            latency += (self.pollers[line] - 1) * self.cost["spinner_reread"]
+        if polled:
+            latency += self._polled_write(cpu, line, clock, entry is not None)
         l1.put_first(line, write and not polled)
         return latency, polled
+
+    def _polled_write(self, cpu: int, line: int, clock: int, in_l1: bool) -> int:
+        """Latency that the waiters' reads add; none within a burst of writes, before they have it back."""
+        last_line, until = self.burst[cpu]
+        if in_l1 and line == last_line and clock <= until:
+            return 0
+        transfer = self.cost["transfer_same_package"]
+        self.burst[cpu] = (line, clock + transfer)
+        return transfer + (self.pollers[line] - 1) * self.cost["spinner_reread"] if in_l1 else 0
 
     def start_polling(self, line: int) -> None:
         """One more waiter reads the line all the time: nobody may write it silently."""

@@ -146,7 +146,7 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("cost/load/range", 5, "cost.load.range: is 5"),
     ("cost/load/calibrated", "yes", "cost.load.calibrated: is 'yes'; give true or false"),
     ("cost/load/note", "x", "cost.load.note: is not known here"),
-    ("cost/teleport", {"value": 1}, "cost.teleport: is not known here"),
+    ("cost/teleport", 1, "cost.teleport: is not known here"),
     ("colour", "red", "colour: is not known here; known are"),
     ("a\nb", 1, "is not known here"),
 ]
@@ -160,10 +160,10 @@ def test_each_mistake_gets_one_line(path: str, value: Any, says: str) -> None:
     assert message.startswith("m.toml: ")
     assert says in message
     assert "\n" not in message
-    assert len(message) < 400
+    assert len(message) < 1000
 
 
-@pytest.mark.parametrize("text", ["name = ", "[[[", "name = 'a'\nname = 'b'", "x = " + "9" * 5000])
+@pytest.mark.parametrize("text", ["name = ", "[[[", "name = 'a'\nname = 'b'", "x = " + "9" * 5000, "x = " + "[" * 100_000])
 def test_a_file_that_is_no_toml(text: str) -> None:
     with pytest.raises(MachineFileError, match=r"^m\.toml: not a TOML file: ") as caught:
         parse_machine(text, "m.toml")

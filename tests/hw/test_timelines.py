@@ -90,6 +90,7 @@ PLAIN_COST: dict[Op, tuple[int, dict[str, int]]] = {
     Op.UNLOCK: (6, {"aux": 1} | ADDRESS),
     Op.UNLOCK_LOCKED: (19, {"aux": 1} | ADDRESS),
     Op.LOCK_NOTE: (0, {"imm": 1} | ADDRESS),
+    Op.OWNER_NOTE: (0, ADDRESS),
     Op.IRQ_SAVE: (9, {"a": 7}),
     Op.IRQ_RESTORE: (11, {"b": 6}),
     Op.IRQ_DISABLE: (12, {}),

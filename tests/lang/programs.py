@@ -186,6 +186,13 @@ class _Writer:
     def expression(self, names: tuple[str, ...], depth: int = 2) -> str:
         return self.draw(expressions(names, self.calls, depth))
 
+    def condition(self, names: tuple[str, ...], depth: int = 2) -> str:
+        """Often two variables compared: the forms that branches have."""
+        if self.draw(st.booleans()):
+            first, second = (self.draw(st.sampled_from(names)) for _ in range(2))
+            return f"{first} {self.draw(st.sampled_from(_COMPARISONS))} {second}"
+        return self.expression(names, depth)
+
     def block(self, names: tuple[str, ...], indent: int, depth: int, in_loop: bool) -> None:
         for _ in range(self.draw(st.integers(1, 3))):
             self.statement(names, indent, depth, in_loop)
@@ -219,20 +226,20 @@ class _Writer:
         elif kind == "for":
             self._for(names, indent, depth)
         elif kind == "return":
-            self.write(indent, f"if {self.expression(names)}:")
+            self.write(indent, f"if {self.condition(names)}:")
             self.write(indent + 1, f"return {self.expression(names)}")
         elif kind == "leave":
-            self.write(indent, f"if {self.expression(names, 1)}:")
+            self.write(indent, f"if {self.condition(names, 1)}:")
             self.write(indent + 1, self.draw(st.sampled_from(["break", "continue"])))
         else:
             self.write(indent, "pass")
 
     def _if(self, names: tuple[str, ...], indent: int, depth: int, in_loop: bool) -> None:
-        self.write(indent, f"if {self.expression(names)}:")
+        self.write(indent, f"if {self.condition(names)}:")
         self.block(names, indent + 1, depth - 1, in_loop)
         shape = self.draw(st.integers(0, 2))
         if shape == 2:
-            self.write(indent, f"elif {self.expression(names)}:")
+            self.write(indent, f"elif {self.condition(names)}:")
             self.block(names, indent + 1, depth - 1, in_loop)
         if shape:
             self.write(indent, "else:")
@@ -242,7 +249,7 @@ class _Writer:
         self.loops += 1
         limit = f"n{self.loops}"
         self.write(indent, f"{limit} = {self.draw(st.integers(0, 4))}")
-        self.write(indent, f"while {limit} > 0 and {self.expression(names)}:")
+        self.write(indent, f"while {limit} > 0 and {self.condition(names)}:")
         self.write(indent + 1, f"{limit} -= 1")
         self.block((*names, limit), indent + 1, depth - 1, True)
 

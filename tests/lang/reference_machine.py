@@ -158,7 +158,7 @@ class ReferenceMachine:
         elif op is Op.ATOMIC_ADD:
             new = old + self.get(c)
             self.write(address, size, new)
-            self.put(a, signed(new, 8 * size))
+            self.put(a, new & mask)  # like a load, without the sign
         elif op in (Op.LOCK, Op.TRYLOCK):
             free = old & aux == 0
             if free:
@@ -219,7 +219,7 @@ class ReferenceMachine:
             self.granules.append((self.get(b), self.get(c), self.get(aux)))
         elif op is Op.BUG:
             raise MachineFault(f"BUG: {self.program.bug_messages[imm]}")
-        elif op not in (Op.BARRIER, Op.PAUSE, Op.RENDEZVOUS, Op.NOP):
+        elif op not in (Op.BARRIER, Op.PAUSE, Op.RENDEZVOUS, Op.NOP, Op.OWNER_NOTE):
             raise MachineFault(f"unknown micro-op {op}")
 
     def _call(self, a: int, c: int, imm: int, aux: int) -> None:

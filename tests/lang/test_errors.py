@@ -90,8 +90,10 @@ def body_error(body: str) -> str:
         ("a, b = b, a", "4:5: one variable is assigned at a time: `a, b` (write one assignment a line)"),
         ("f(a)[0] = 1", "4:5: 2 arguments expected, 1 given: `f(a)` (write f(a, b))"),
         ("for i in a:\n    pass", "4:14: for goes over range only: `a` (write for i in range(count):)"),
-        ("for i in range(a, b, a):\n    pass", "4:26: the step is not a constant other than 0: `a` (use while)"),
-        ("for i in range(a, b, 0):\n    pass", "4:26: the step is not a constant other than 0: `0` (use while)"),
+        ("for i in range(a, b, a):\n    pass",
+         "4:26: the step is not a constant other than 0: `a` (use while)"),
+        ("for i in range(a, b, 0):\n    pass",
+         "4:26: the step is not a constant other than 0: `0` (use while)"),
         ("for i in range():\n    pass", "4:14: 1 to 3 arguments expected, 0 given: `range()` "
                                         "(write range(start, end, step))"),
         ("for i, j in range(3):\n    pass", "4:9: for counts a local: `i, j` (write for i in range(count):)"),
@@ -259,7 +261,10 @@ def test_unknown_option_lists_the_known_ones() -> None:
 
 
 def test_errors_name_the_right_file() -> None:
-    files = [SourceFile("base.py", "def f(x):\n    return x\n"), SourceFile("more.py", "\ndef f(x):\n    pass\n")]
+    files = [
+        SourceFile("base.py", "def f(x):\n    return x\n"),
+        SourceFile("more.py", "\ndef f(x):\n    pass\n"),
+    ]
     with pytest.raises(KernelLanguageError) as caught:
         compile_program(files, TARGET)
     assert str(caught.value).startswith("more.py:2:1: function f is already defined at base.py:1:")

@@ -82,7 +82,9 @@ def test_reads_of_the_machine() -> None:
 
 
 def test_compare_and_exchange() -> None:
-    text = STRUCT + """
+    text = (
+        STRUCT
+        + """
 def f(p: s, old, new):
     return cmpxchg_local(p.second, old, new)
 def g(p: s, old, new):
@@ -90,6 +92,7 @@ def g(p: s, old, new):
         return 1
     return 0
 """
+    )
     run = machine(text)
     assert run.call("f", 4096, 0, 7) == 0
     assert run.call("f", 4096, 0, 8) == 7
@@ -100,12 +103,15 @@ def g(p: s, old, new):
 
 
 def test_compare_and_exchange_of_two_words() -> None:
-    text = STRUCT + """
+    text = (
+        STRUCT
+        + """
 def f(p: s, a, b):
     return cmpxchg_double(p.first, a, b, b, a + b)
 def g(p: s, a, b):
     return cmpxchg_double_local(p.first, a, b, 0, p.first)
 """
+    )
     run = machine(text)
     run.write(4096, 8, 3)
     run.write(4104, 8, 4)
@@ -137,6 +143,33 @@ def f(p: s, x):
     assert run.call("f", 4096, 3) == 6 * 100 + 9
     assert run.read(4096, 8) == 3
     assert run.read(4096 + 20, 4) == 0
+
+
+def test_atomic_results_of_int32_keep_their_sign() -> None:
+    run = machine(STRUCT + """
+def f(p: s):
+    return atomic_dec(p.refs)
+def g(p: s):
+    return xchg(p.refs, 5)
+def h(p: s, x):
+    return cmpxchg(p.refs, x, 6) == x
+def last(p: s):
+    if atomic_dec(p.refs) == 0:
+        return 1
+    return 0
+""")  # fmt: skip
+    assert run.call("f", 4096) == -1
+    assert run.call("h", 4096, -1) == 1
+    run.write(4096 + 20, 4, -7)
+    assert run.call("g", 4096) == -7
+    assert [run.call("last", 4096) for _ in range(6)] == [0, 0, 0, 0, 1, 0]
+    # where the sign cannot matter it costs nothing
+    assert listing(run.program, "last")[1:3] == ["r2 = atomic_add [p+20] r1", "if r2 != 0 goto 5"]
+    assert listing(run.program, "f")[1:4] == ["r2 = atomic_add [p+20] r1", "r2 = r2 << 32", "r2 = r2 >> 32"]
+
+
+def test_owner_note() -> None:
+    assert row("owner_note(p)", Op.OWNER_NOTE)[2] == 0
 
 
 def test_lock_operations() -> None:
@@ -225,7 +258,8 @@ def test_fls(x: int, expected: int) -> None:
         ("x = addressof(x + 1)", "10:19: this has no address: `x + 1` "
                                  "(a field, an element or a global is expected here)"),
         ("x = container_of(x, t, first)", "10:25: unknown type t: `t` (declare it: class t(struct):)"),
-        ("x = container_of(x, s, frist)", "10:28: struct s has no field frist: `frist` (did you mean first?)"),
+        ("x = container_of(x, s, frist)",
+         "10:28: struct s has no field frist: `frist` (did you mean first?)"),
     ],
 )  # fmt: skip
 def test_errors_of_intrinsics(body: str, message: str) -> None:

@@ -87,7 +87,8 @@ def test_alias_lies_over_an_earlier_field() -> None:
 
 
 def test_size_and_alignment_can_be_fixed() -> None:
-    struct = compiled("""
+    struct = compiled(
+        """
         class a(struct, align=64):
             x: int32
         class b(struct, size=40):
@@ -96,7 +97,8 @@ def test_size_and_alignment_can_be_fixed() -> None:
         class c(struct):
             first: int32
             inner: a
-    """.replace("size=40", "size=PAGE_SIZE // 64")).structs
+    """.replace("size=40", "size=PAGE_SIZE // 64")
+    ).structs
     assert (struct["a"].size_bytes, struct["a"].align) == (64, 64)
     assert (struct["b"].size_bytes, struct["b"].align) == (64, 64)
     assert struct["c"].fields["inner"].offset_bytes == 64

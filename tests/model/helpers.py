@@ -8,7 +8,8 @@ from slubviz.hw.isa import F_IMM, F_OP, WORDS, CpuState, Op
 from slubviz.hw.layout import C_STATE
 from slubviz.hw.machine_file import CacheGeometry
 from slubviz.model.machines import load_machine
-from slubviz.model.session import Session, SessionSpec
+from slubviz.model.requests import SessionSpec
+from slubviz.model.session import Session
 
 
 def session(

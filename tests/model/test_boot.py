@@ -8,7 +8,8 @@ import pytest
 from slubviz.hw.isa import Status
 from slubviz.model.errors import UserError
 from slubviz.model.invariants import check, check_page_allocator
-from slubviz.model.session import Session, SessionSpec
+from slubviz.model.requests import SessionSpec, compile_kernel, session_job
+from slubviz.model.session import Session
 from slubviz.model.slub_view import cpu_slabs, node_addresses, read_cache
 from tests.model.helpers import session
 
@@ -97,5 +98,5 @@ def test_boot_parameters_change_the_slabs() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        Session(SessionSpec("e5345_8p", "slub", "A", (64,), 10, 1, options=options)).check_program()
+        compile_kernel(session_job(SessionSpec("e5345_8p", "slub", "A", (64,), 10, 1, options=options)))
     assert "\n" not in str(caught.value)

@@ -102,3 +102,29 @@ def test_the_view_of_a_cache_shows_each_object_where_it_is() -> None:
         ObjectState.ALLOCATED,
         *[ObjectState.CPU_FREE] * 5,
     ]
+
+
+def test_the_view_remembers_whose_slab_it_was() -> None:
+    bench = Bench("slub")
+    for cpu in (2, 1):
+        for _ in range(9):  # one slab of 8 objects and the first of the next
+            bench.alloc(cpu, 512)
+    table = read_cache(bench.session.booted, 9).table
+    assert sorted(zip(table.last_cpu.tolist(), table.cpu.tolist(), strict=True)) == [
+        (1, -1),
+        (1, 1),
+        (2, -1),
+        (2, 2),
+    ]
+
+
+def test_a_list_in_the_middle_of_a_change_can_still_be_shown() -> None:
+    made = session("AB", (1024,), 12, small_caches=True)
+    lengths = set()
+    while not made.finished:
+        made.step()
+        if made.phase is not None and made.phase.test == "B":
+            listed = read_cache(made.booted, 10, strict=False).partial_pages[0].tolist()
+            assert len(set(listed)) == len(listed)
+            lengths.add(len(listed))
+    assert lengths == {0, 1}

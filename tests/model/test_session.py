@@ -12,7 +12,8 @@ import pytest
 from slubviz.hw.isa import Op, Status
 from slubviz.model.errors import UserError
 from slubviz.model.invariants import check
-from slubviz.model.session import Session, SessionSpec, SimulationFault
+from slubviz.model.requests import SessionSpec
+from slubviz.model.session import Session, SimulationFault
 from tests.model.helpers import all_idle, operation_end_pcs, session
 
 ALLOCATORS = Path(__file__).parents[2] / "slubviz" / "model" / "allocators"

@@ -436,6 +436,7 @@ def flush_slab(s: kmem_cache, c: kmem_cache_cpu):
 def load_freelist(s: kmem_cache, c: kmem_cache_cpu, state):
     """The locked cpu slab's objects become the CPU's own; the first one is handed out."""
     page = c.page
+    owner_note(page)
     object = cast(free_object, page.freelist)
     c.freelist = object.next
     if PATCH_07:

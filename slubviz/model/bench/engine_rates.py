@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from slubviz.model.bench.figures import BenchRequest, Figure, Timing, rate_figure
 from slubviz.model.bench.timing import Tell, stopwatch
-from slubviz.model.session import Session, SessionSpec
+from slubviz.model.requests import SessionSpec
+from slubviz.model.session import Session
 
 RATE_TESTS = ("D", "E")
 SIZE_BYTES = 64

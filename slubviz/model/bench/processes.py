@@ -18,7 +18,7 @@ from typing import Any
 
 from slubviz.model.bench.figures import BenchRequest, Figure, Timing, time_figure
 from slubviz.model.bench.timing import Tell, repeated
-from slubviz.model.session import Session, SessionSpec
+from slubviz.model.requests import SessionSpec, compile_kernel, session_job
 
 COLD_COMPILE_GOAL_SECONDS = 10.0
 FIRST_FRAME_GOAL_SECONDS = 2.0
@@ -104,8 +104,8 @@ def measure_compile(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
         else:
             yield time_figure(name, "compile", title, timings, goal=goal)
     tell("compiling the kernel file")
-    session = Session(SessionSpec(request.machine, request.kernel, "D", (64,), request.work.session_ops, 1))
-    timings = repeated(session.check_program, request.repeat)
+    job = session_job(SessionSpec(request.machine, request.kernel, "D", (64,), request.work.session_ops, 1))
+    timings = repeated(lambda: compile_kernel(job), request.repeat)
     title = f"kernel-language compile of {request.kernel}"
     what = "page allocator, slab allocator and tests"
     yield time_figure("kernel_compile", "compile", title, timings, detail=what)

@@ -8,9 +8,10 @@ import numpy as np
 
 from slubviz.model.bench.figures import BenchRequest, Figure, Timing, Work, time_figure
 from slubviz.model.bench.timing import Tell, repeated, stopwatch
+from slubviz.model.requests import SessionSpec
 from slubviz.model.results import RunRequest
 from slubviz.model.runner import default_sizes, run_cells
-from slubviz.model.session import Session, SessionSpec
+from slubviz.model.session import Session
 
 MATRIX_GOAL_SECONDS = 6.0
 _TESTS = ("A", "B", "C", "D", "E", "F")

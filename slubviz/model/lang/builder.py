@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from slubviz.hw.isa import Op
 from slubviz.model.lang.errors import KernelLanguageError
@@ -20,7 +21,7 @@ from slubviz.model.lang.unit import FunctionDecl, Unit
 #: become real numbers when the function's own register count is known.
 ARGUMENT_BASE = 1 << 20
 #: A function that grows beyond this has inline functions that multiply.
-_MOST_MICRO_OPS = 200_000
+_MOST_MICRO_OPS = 20_000
 
 
 @dataclass(eq=False, slots=True)
@@ -155,7 +156,8 @@ class Builder:
         self.temporaries: list[list[int]] = [[]]
         #: Inside code that a constant condition excludes: arithmetic there may not make sense.
         self.dead = 0
-        self._in_use: list[bool] = []
+        self._free: list[int] = []  # a heap
+        self._registers = 0
 
     # --- scope ---------------------------------------------------------------------------------
     @property
@@ -205,20 +207,19 @@ class Builder:
     @property
     def registers_used(self) -> int:
         """Registers that the function needs, the highest count so far."""
-        return len(self._in_use)
+        return self._registers
 
     def take_registers(self, count: int) -> int:
         """The first of ``count`` neighbouring free registers, lowest numbers first."""
-        run = 0
-        for number, used in enumerate(self._in_use):
-            run = 0 if used else run + 1
-            if run == count:
-                start = number - count + 1
-                break
-        else:
-            start = len(self._in_use) - run
-            self._in_use += [False] * (count - run)
-        self._in_use[start : start + count] = [True] * count
+        if count == 1 and self._free:
+            return heappop(self._free)
+        free = sorted(self._free)
+        for place, start in enumerate(free):
+            if free[place : place + count] == list(range(start, start + count)):
+                self._free = free[:place] + free[place + count :]  # sorted, so still a heap
+                return start
+        start = self._registers
+        self._registers += count
         return start
 
     def temporary(self, count: int = 1) -> int:
@@ -234,7 +235,7 @@ class Builder:
     def end_statement(self) -> None:
         """Free the statement's temporaries."""
         for register in self.temporaries.pop():
-            self._in_use[register] = False
+            heappush(self._free, register)
 
     # --- code ----------------------------------------------------------------------------------
     def emit(

@@ -13,8 +13,15 @@ from slubviz.model.lang.types import INT, Pointer, StructRef, Type, compatible
 from slubviz.model.lang.unit import FunctionDecl
 
 
-def call(b: Builder, node: ast.Call, dest: int | None, *, wanted: bool) -> Value | None:
+def call(b: Builder, node: ast.Call, dest: int | None, *, wanted: bool, raw: bool = False) -> Value | None:
     """Compile a call.
+
+    Parameters
+    ----------
+    wanted
+        The result is used.
+    raw
+        An atomic operation on an int32 need not extend its result's sign.
 
     Returns
     -------
@@ -40,7 +47,7 @@ def call(b: Builder, node: ast.Call, dest: int | None, *, wanted: bool) -> Value
     known = intrinsics.INTRINSICS.get(name)
     if known is None:
         raise _unknown_function(b, node, name)
-    return intrinsics.compile_intrinsic(b, node, known, dest, wanted=wanted)
+    return intrinsics.compile_intrinsic(b, node, known, dest, wanted=wanted, raw=raw)
 
 
 def _unknown_function(b: Builder, node: ast.Call, name: str) -> Exception:

@@ -121,7 +121,7 @@ def branch(b: Builder, node: ast.expr, label: Label, *, jump_if: bool) -> None:
     elif isinstance(node, ast.Call) and calls.branch_on_inline(b, node, label, jump_if=jump_if):
         return
     else:
-        given = expressions.value(b, node)
+        given = _operand(b, node, ast.NotEq, 0)
         branch_compare_values(b, ast.NotEq, given, integer(0), (node, node, node), label, jump_if=jump_if)
 
 
@@ -139,10 +139,25 @@ def _branch_bool(b: Builder, node: ast.BoolOp, label: Label, jump_if: bool) -> N
 
 def _branch_compare(b: Builder, node: ast.Compare, label: Label, jump_if: bool) -> None:
     constants.check_compare(b.source, node)
-    left = expressions.value(b, node.left)
-    right = expressions.value(b, node.comparators[0])
-    nodes = (node, node.left, node.comparators[0])
-    branch_compare_values(b, type(node.ops[0]), left, right, nodes, label, jump_if=jump_if)
+    operator, (other,) = type(node.ops[0]), node.comparators
+    left = _operand(b, node.left, operator, constant(b, other))
+    right = _operand(b, other, operator, constant(b, node.left))
+    nodes = (node, node.left, other)
+    branch_compare_values(b, operator, left, right, nodes, label, jump_if=jump_if)
+
+
+def _operand(b: Builder, node: ast.expr, operator: type[ast.cmpop], other: int | None) -> Value:
+    """One side of a comparison.
+
+    Whether an atomic operation on an int32 gave a small number that is not negative shows without
+    extending the sign first, so that ``atomic_dec(p.refs) == 0`` is one micro-op and a branch.
+    """
+    if isinstance(node, ast.Call) and operator in (ast.Eq, ast.NotEq):
+        if other is not None and 0 <= other < 1 << 31:
+            given = calls.call(b, node, None, wanted=True, raw=True)
+            assert given is not None
+            return given
+    return expressions.value(b, node)
 
 
 def branch_compare_values(
@@ -180,13 +195,13 @@ def branch_compare_values(
 def compare_value(b: Builder, node: ast.Compare, dest: int | None) -> Value:
     """A comparison as a number, 0 or 1."""
     constants.check_compare(b.source, node)
-    left = expressions.value(b, node.left)
-    right = expressions.value(b, node.comparators[0])
-    operator = type(node.ops[0])
+    operator, (other,) = type(node.ops[0]), node.comparators
+    left = _operand(b, node.left, operator, constant(b, other))
+    right = _operand(b, other, operator, constant(b, node.left))
     if left.constant and right.constant:
         return integer(int(fold_compare(operator, left.number, right.number)))
     first = expressions.to_register(b, left, node.left)
-    second = expressions.to_register(b, right, node.comparators[0])
+    second = expressions.to_register(b, right, other)
     return _set(b, operator, first, second, node, dest)
 
 

@@ -27,6 +27,7 @@ REGISTER_FIELDS: dict[Op, str] = {
     Op.GRANULE: "bcx",
     Op.PREEMPT_COUNT: "a",
     Op.COUNT_N: "b",
+    Op.OWNER_NOTE: "b",
 }
 
 #: Micro-ops that may continue at their target.

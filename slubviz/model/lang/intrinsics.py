@@ -16,7 +16,7 @@ from slubviz.model.lang.arithmetic import wrap
 from slubviz.model.lang.builder import Builder, Label, Value, integer
 from slubviz.model.lang.errors import did_you_mean
 from slubviz.model.lang.program import Global
-from slubviz.model.lang.types import INT, SCALAR_NAMES, Array, Pointer, StructRef
+from slubviz.model.lang.types import INT, SCALAR_NAMES, Array, Pointer, Scalar, StructRef
 
 #: Compiles a call that has the right number of arguments; the last parameter is the destination.
 Compile = Callable[[Builder, ast.Call, int | None], Value | None]
@@ -34,13 +34,19 @@ class Intrinsic:
 
 
 def compile_intrinsic(
-    b: Builder, node: ast.Call, known: Intrinsic, dest: int | None, *, wanted: bool
+    b: Builder, node: ast.Call, known: Intrinsic, dest: int | None, *, wanted: bool, raw: bool
 ) -> Value | None:
     """Compile a call of an intrinsic."""
     constants.plain_arguments(b.source, node, known.least, known.most, known.usage)
     if wanted and not known.gives_value:
         raise b.error(node, f"{_name(node)} gives no value", f"write {known.usage} as a statement")
-    return known.compile(b, node, dest)
+    given = known.compile(b, node, dest)
+    if wanted and not raw and given is not None and given.reg is not None:
+        if isinstance(given.type, Scalar) and given.type.signed and given.type.size_bytes == 4:
+            # an atomic operation on an int32: the micro-op gives its 32 bits without the sign
+            b.emit(Op.SHLI, node, a=given.reg, b=given.reg, imm=32)
+            b.emit(Op.SHRI, node, a=given.reg, b=given.reg, imm=32)
+    return given
 
 
 def _name(node: ast.Call) -> str:
@@ -161,14 +167,16 @@ def _atomic_add(change: int | None) -> Compile:
     """Atomic addition of the second argument, or of ``change``."""
 
     def compile_add(b: Builder, node: ast.Call, dest: int | None) -> Value:
-        base, imm, size = _reach(b, node.args[0])
+        where = expressions.place(b, node.args[0])
+        size = expressions.access_bytes(b, where, node.args[0])
+        base, imm = expressions.address(b, where, node.args[0])
         if change is None:
             amount = expressions.register(b, node.args[1])
         else:
             amount = expressions.to_register(b, integer(change), node)
         target = _target(b, dest)
         b.emit(Op.ATOMIC_ADD, node, a=target, b=base, c=amount, imm=imm, size=size)
-        return Value(target, 0, INT)
+        return Value(target, 0, where.type)
 
     return compile_add
 
@@ -236,6 +244,10 @@ def _instructions(b: Builder, node: ast.Call, dest: int | None) -> None:
 def _granule(b: Builder, node: ast.Call, dest: int | None) -> None:
     start, size, step = (expressions.register(b, argument) for argument in node.args)
     b.emit(Op.GRANULE, node, b=start, c=size, aux=step)
+
+
+def _owner_note(b: Builder, node: ast.Call, dest: int | None) -> None:
+    b.emit(Op.OWNER_NOTE, node, b=expressions.register(b, node.args[0]))
 
 
 def _message(b: Builder, node: ast.expr) -> int:
@@ -374,6 +386,7 @@ _ALL = (
     _entry("count(COUNTER, n)", _count, least=1),
     _entry("instructions(number)", _instructions),
     _entry("granule(address, bytes, granule_bytes)", _granule),
+    _entry("owner_note(pointer)", _owner_note),
     _entry("rendezvous()", _plain(Op.RENDEZVOUS)),
     _entry('bug("message")', _bug),
     _entry('bug_on(condition, "message")', _bug_on),

@@ -29,14 +29,14 @@ class FunctionCode:
 
 
 def simplify(items: Items) -> Items:
-    """Remove what never runs and jumps that lead nowhere; the last micro-op is a RET."""
-    while True:
-        before = len(items)
-        _thread_jumps(items)
-        items = _without_unreachable(items)
-        items = _without_needless_jumps(items)
-        if len(items) == before:
-            break
+    """Remove what never runs and jumps that lead nowhere."""
+    # jumps to RET turn into RET last: a jump that only skips dead code goes away altogether
+    for return_early in (False, True):
+        before = -1
+        while len(items) != before:
+            before = len(items)
+            _thread_jumps(items, return_early)
+            items = _without_needless_jumps(_without_unreachable(items))
     return items
 
 
@@ -52,7 +52,7 @@ def _following(items: Items) -> dict[Label, Instruction]:
     return found
 
 
-def _thread_jumps(items: Items) -> None:
+def _thread_jumps(items: Items, return_early: bool) -> None:
     """Let a jump to a jump go to the end of the chain, and a jump to RET return."""
     at = _following(items)
     for number, item in enumerate(items):
@@ -65,7 +65,7 @@ def _thread_jumps(items: Items) -> None:
                 break
             item.target = landing.target
             seen.add(item.target)
-        if item.op is Op.JMP and landing.op is Op.RET:
+        if return_early and item.op is Op.JMP and landing.op is Op.RET:
             items[number] = Instruction(
                 Op.RET, 0, landing.b, 0, 0, 0, 0, None,
                 landing.file, landing.position, landing.function, landing.site,

@@ -265,9 +265,7 @@ def _range_arguments(b: Builder, node: ast.For) -> tuple[ast.expr | None, ast.ex
     loop = node.iter
     if not (isinstance(loop, ast.Call) and isinstance(loop.func, ast.Name) and loop.func.id == "range"):
         raise b.error(loop, "for goes over range only", "write for i in range(count):")
-    arguments = constants.plain_arguments(
-        b.source, loop, 1, 3, "range(start, end, step)"
-    )
+    arguments = constants.plain_arguments(b.source, loop, 1, 3, "range(start, end, step)")
     if len(arguments) == 1:
         return None, arguments[0], 1
     step = 1
