@@ -60,7 +60,7 @@ def _head(report: Report) -> Iterable[str]:
     yield f"machine {request.machine}, kernel {request.kernel}, {_samples(request)}"
     load = host["load_average"]
     if isinstance(load, (int, float)) and isinstance(cores, int) and load > 0.5 * cores:
-        yield f"load average {load:g}: other programs run; by CPU time the figures are nearer to the truth"
+        yield f"load average {load:g}: other programs run; the column CPU time is nearer to the truth"
 
 
 def _samples(request: BenchRequest) -> str:
@@ -71,7 +71,7 @@ def _samples(request: BenchRequest) -> str:
 def _table(figures: list[Figure]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True)
-    for name in ("best", "median", "min", "max", "by CPU time"):
+    for name in ("best", "median", "min", "max", "CPU time"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("unit", no_wrap=True)
     table.add_column("goal", justify="right", no_wrap=True)

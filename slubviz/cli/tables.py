@@ -23,7 +23,11 @@ from slubviz.model.results import (
 )
 
 #: Wide enough for every table here; a narrower terminal wraps lines rather than losing digits.
-_WIDTH = 110
+_WIDTH = 120
+_LARGE_CYCLES = 1e8
+_LARGE_PERCENT = 1e6
+#: Operations per CPU of the published tables.
+_PUBLISHED_OPS = 10_000
 
 
 def print_results(request: RunRequest, cells: Sequence[CellResult]) -> None:
@@ -35,6 +39,8 @@ def print_results(request: RunRequest, cells: Sequence[CellResult]) -> None:
         errors = _error_table(cells)
         if errors is not None:
             console.print("\nerror against the published values")
+            if request.ops != _PUBLISHED_OPS:
+                console.print(f"(measured with {_PUBLISHED_OPS} operations per CPU; this run has {request.ops})")
             console.print(errors)
         console.print(_totals_line(cells))
     text = "\n".join(line.rstrip() for line in capture.get().splitlines())
@@ -64,15 +70,20 @@ def _cell_table(cells: Sequence[CellResult]) -> Table:
             cell.operation,
             str(cell.size_bytes),
             str(cell.cpus),
-            one_decimal(cell.cycles_per_op),
-            one_decimal(cell.cycles_per_op_min_cpu),
-            one_decimal(cell.cycles_per_op_max_cpu),
+            _cycles_text(cell.cycles_per_op),
+            _cycles_text(cell.cycles_per_op_min_cpu),
+            _cycles_text(cell.cycles_per_op_max_cpu),
             published_text(cell),
             _percent_text(cell.error_percent),
             end_section=following is not None
             and (following.kernel, following.test) != (cell.kernel, cell.test),
         )
     return table
+
+
+def _cycles_text(cycles: float) -> str:
+    """One decimal; very large values, as of thousands of CPUs at one lock, in powers of ten."""
+    return one_decimal(cycles) if cycles < _LARGE_CYCLES else f"{cycles:.3e}"
 
 
 def published_text(cell: CellResult) -> str:
@@ -84,7 +95,9 @@ def published_text(cell: CellResult) -> str:
 
 
 def _percent_text(value: float | None) -> str:
-    return "-" if value is None else f"{signed_percent(value)} %"
+    if value is None:
+        return "-"
+    return f"{signed_percent(value)} %" if abs(value) < _LARGE_PERCENT else f"{value:+.1e} %"
 
 
 def _error_table(cells: Sequence[CellResult]) -> Table | None:

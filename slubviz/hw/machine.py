@@ -10,7 +10,9 @@ The whole state is ``machine.state``; the engine keeps nothing elsewhere.
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +31,8 @@ IntArray = NDArray[np.int64]
 STACK_WORDS = 768
 INTERRUPT_ROWS = 256
 STRIDE_ENTRIES = 16
+#: States larger than this are kept sparse.
+SPARSE_BYTES = 64 << 20
 FIRST_STORE_WORDS = 1 << 16
 NO_LIMIT = L.NEVER
 
@@ -68,6 +72,21 @@ class MemoryPlan:
 
 def _power_of_two(at_least: int) -> int:
     return 1 << max(0, at_least - 1).bit_length()
+
+
+def zeroed_words(count: int) -> IntArray:
+    """An int64 array of zeros whose untouched pages take no memory.
+
+    Big caches of big machines are mostly untouched.  Huge pages would zero two megabytes for each word
+    that is, so large arrays do without.
+    """
+    size = count * 8
+    if size < SPARSE_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.zeros(count, dtype=np.int64)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, dtype=np.int64)
 
 
 def millicycles(cycles: float) -> int:
@@ -213,15 +232,18 @@ class Machine:
             (L.H_FRAMES, frames),
             (L.H_STATIC, static_words),
             (L.H_OWN_SLOTS, 2 * page_end),
-            (L.H_STORE, FIRST_STORE_WORDS),
         )
         start = L.HEADER_WORDS
         header = dict[int, int]()
         for where, words in regions:
             header[where] = start
             start += words
-        # calloc: pages that are never touched cost nothing, so big caches of big machines are affordable
-        state: IntArray = np.zeros(start, dtype=np.int64)
+        # A sparse state has room for all from the start: growing would copy, and so touch, all of it.
+        sparse = start * 8 >= SPARSE_BYTES
+        store_words = memory.page_frames << (page_shift - 3) if sparse else FIRST_STORE_WORDS
+        header[L.H_STORE] = start
+        start += store_words
+        state = zeroed_words(start)
         header.update(
             {
                 L.H_CPUS: spec.cpus,
@@ -239,7 +261,7 @@ class Machine:
                 L.H_PAGE_FRAMES: frames,
                 L.H_PAGE_SHIFT: page_shift,
                 L.H_LINE_SHIFT: line_shift,
-                L.H_STORE_WORDS: FIRST_STORE_WORDS,
+                L.H_STORE_WORDS: store_words,
                 L.H_TRACE_HASH: 0x1234567,
                 L.H_WORD_BYTES: spec.word_bytes,
                 L.H_CPUS_PER_L1: spec.cpus_per_l1,
@@ -436,7 +458,9 @@ class Machine:
 
     def _grow_store(self) -> None:
         more = max(FIRST_STORE_WORDS, int(self.state[L.H_STORE_WORDS]))
-        self.state = np.concatenate((self.state, np.zeros(more, dtype=np.int64)))
+        grown = zeroed_words(len(self.state) + more)
+        grown[: len(self.state)] = self.state
+        self.state = grown
         self.state[L.H_STORE_WORDS] += more
 
     def step(self) -> Status:

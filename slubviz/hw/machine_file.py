@@ -112,6 +112,7 @@ class MachineSpec:
     prefetch_reach_lines: int  #: largest constant stride that the prefetcher follows; 0: none
     fast_cmpxchg_local: bool
     costs: Mapping[str, Cost]
+    file_cpus: int = 0  #: CPUs that the machine file says, whatever ``with_cpus`` made of it
 
     @property
     def nodes(self) -> int:
@@ -277,6 +278,7 @@ def parse_machine(text: str, where: str) -> MachineSpec:
     features = root.section("features")
     cost_table = root.section("cost")
     spec = MachineSpec(
+        file_cpus=cpus,
         name=root.text("name"),
         title=root.text("title"),
         cpus=cpus,

@@ -96,6 +96,12 @@ class SessionJob:
     pages_per_node: int  #: that the objects take at the worst
     phases: tuple[Phase, ...]
 
+    @property
+    def comparable(self) -> bool:
+        """Whether published values are for this: the machine as it is and a known kernel as it is."""
+        whole_machine = self.machine.cpus == self.machine.file_cpus
+        return whole_machine and self.variant.user_file is None and not self.spec.options
+
 
 def session_job(spec: SessionSpec, machine: MachineSpec | None = None) -> SessionJob:
     """Check a request.

@@ -211,7 +211,7 @@ class Session:
             return
         per_cpu = np.array([self._measured_cycles(start.cpu) for start in phase.starts]) / phase.ops
         mean = float(per_cpu.mean())
-        published = lookup(self.machine_spec.name, phase.test, self.variant.name, phase.size_bytes)
+        published = self._published(phase)
         self.results.append(
             CellResult(
                 machine=self.machine_spec.name,
@@ -278,12 +278,17 @@ class Session:
         self._sample_operations.append(int(done.sum()))
         self._sample_cycles.append(float((elapsed / done[busy]).mean()) * scale)
 
+    def _published(self, phase: Phase) -> tuple[float, float] | None:
+        if not self.job.comparable:
+            return None
+        return lookup(self.machine_spec.name, phase.test, self.variant.name, phase.size_bytes)
+
     def phase_view(self) -> PhaseView | None:
         """The running phase as a view shows it."""
         phase = self.phase
         if phase is None:
             return None
-        published = lookup(self.machine_spec.name, phase.test, self.variant.name, phase.size_bytes)
+        published = self._published(phase)
         return PhaseView(
             self._phase_index,
             len(self.phases),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -243,3 +245,22 @@ def test_without_the_jit_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(suite, "jit_enabled", False)
     with pytest.raises(RequestError, match="NUMBA_DISABLE_JIT"):
         suite.validate(REQUEST)
+
+
+def test_the_import_program_gives_three_ascending_marks() -> None:
+    marks = processes.run_child(["-c", processes.IMPORT_PROGRAM], {})
+    assert len(marks) == 3
+    for clock in (0, 1):
+        times = [mark[clock] for mark in marks]
+        assert times == sorted(times)
+        assert times[2] > times[0]
+
+
+def test_the_window_really_paints_a_frame_and_quits(tmp_path: Path) -> None:
+    pytest.importorskip("PySide6")
+    before = time.monotonic()
+    environment = {"QT_QPA_PLATFORM": "offscreen", "XDG_CONFIG_HOME": str(tmp_path)}
+    answer = processes.run_child(["-m", "slubviz.cli.first_frame"], environment)
+    assert set(answer) == {"monotonic_seconds", "cpu_seconds"}
+    assert before < answer["monotonic_seconds"] < time.monotonic()
+    assert answer["cpu_seconds"] > 0

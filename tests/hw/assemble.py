@@ -1,7 +1,8 @@
 """Hand-written programs and small machines for the tests of the simulated machine.
 
-Programs are written row by row with ``Assembler``; machines have tiny caches and round costs, all different, so that an
-expected clock can be added up by hand and a mistaken cost shows.  Nothing here runs anything.
+Programs are written row by row with ``Assembler``; machines have tiny caches and round costs, all
+different, so that an expected clock can be added up by hand and a mistaken cost shows.  Nothing here runs
+anything.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def small_machine(
         prefetch_reach_lines=prefetch_reach_lines,
         fast_cmpxchg_local=True,
         costs={
-            name: Cost(values[name], unit, "made up", 0.0, 1e6, False) for name, (unit, _) in COST_TABLE.items()
+            name: Cost(values[name], unit, "made up", 0.0, 1e6, False)
+            for name, (unit, _) in COST_TABLE.items()
         },
     )
 
@@ -118,8 +120,8 @@ class _Function:
 class Assembler:
     """A program under construction: functions, labels and rows, in order.
 
-    ``function`` starts one, ``op`` adds a row (a text as ``aux`` is a label), ``call`` a call of a function named
-    earlier.  Arguments of a call go to registers ``outgoing(0)``, ``outgoing(1)``, … of the caller.
+    ``function`` starts one, ``op`` adds a row (a text as ``aux`` is a label), ``call`` a call of a function
+    named earlier.  Arguments of a call go to registers ``outgoing(0)``, ``outgoing(1)``, … of the caller.
     """
 
     counters: int = 8
@@ -158,7 +160,9 @@ class Assembler:
     def call(self, name: str, result: int = -1) -> int:
         """Add a call; returns the row's number."""
         callee = self.functions[name]
-        return self.op(Op.CALL, a=result, c=callee.number, imm=self._local_words + FRAME_WORDS, aux=callee.entry_pc)
+        return self.op(
+            Op.CALL, a=result, c=callee.number, imm=self._local_words + FRAME_WORDS, aux=callee.entry_pc
+        )
 
     def ret(self, b: int = -1) -> int:
         """Add a return of register b (-1: of 0)."""
@@ -173,7 +177,10 @@ class Assembler:
         assert len(code) == WORDS * len(self.rows)
         functions = self.functions.values()
         return ProgramImage(
-            code, tuple(f.entry_pc for f in functions), tuple(f.window_words for f in functions), self.counters
+            code,
+            tuple(f.entry_pc for f in functions),
+            tuple(f.window_words for f in functions),
+            self.counters,
         )
 
     def load(self, spec: MachineSpec) -> Machine:

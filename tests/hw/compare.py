@@ -1,6 +1,7 @@
 """Run a program on the engine and on the reference machine side by side, and say where they differ.
 
-``view`` of either machine is a nested dict of everything that the rules determine; equal views mean equal machines.
+What is compared is everything that the rules determine: CPUs, live registers, memory, caches, directory,
+lock queues, counters and the trace.
 """
 
 from __future__ import annotations
@@ -52,8 +53,14 @@ def cache_contents(machine: Machine) -> tuple[list[list[list[int]]], list[list[l
     l1_count = -(-spec.cpus // spec.cpus_per_l1)
     l1, l2 = int(state[L.H_L1]), int(state[L.H_L2])
     return (
-        [_sets(state[l1 + i * l1_words : l1 + (i + 1) * l1_words].tolist(), spec.l1.ways) for i in range(l1_count)],
-        [_sets(state[l2 + i * l2_words : l2 + (i + 1) * l2_words].tolist(), spec.l2.ways) for i in range(spec.l2_count)],
+        [
+            _sets(state[l1 + i * l1_words : l1 + (i + 1) * l1_words].tolist(), spec.l1.ways)
+            for i in range(l1_count)
+        ],
+        [
+            _sets(state[l2 + i * l2_words : l2 + (i + 1) * l2_words].tolist(), spec.l2.ways)
+            for i in range(spec.l2_count)
+        ],
     )
 
 
@@ -87,7 +94,8 @@ def engine_cpu(machine: Machine, cpu: int) -> View:
         "micro_ops": block[L.C_MICRO_OPS],
         "woken": bool(block[L.C_WOKEN]),
         "held": [
-            (block[L.C_HELD_ADDRESS + i], block[L.C_HELD_SINCE + i]) for i in range(min(block[L.C_HELD], L.HELD_MAX))
+            (block[L.C_HELD_ADDRESS + i], block[L.C_HELD_SINCE + i])
+            for i in range(min(block[L.C_HELD], L.HELD_MAX))
         ],
     }
 
@@ -140,7 +148,9 @@ class Pair:
     @classmethod
     def of(cls, program: Assembler, spec: MachineSpec) -> Pair:
         image = program.image()
-        return cls(Machine(spec, image, small_memory(spec)), ReferenceMachine(spec, image, small_memory(spec)))
+        return cls(
+            Machine(spec, image, small_memory(spec)), ReferenceMachine(spec, image, small_memory(spec))
+        )
 
     def start(self, cpu: int, function: int, arguments: Sequence[int] = ()) -> None:
         self.engine.start(cpu, function, arguments)

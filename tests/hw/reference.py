@@ -1,8 +1,8 @@
 """The reference machine: the documented rules of the simulated machine as plain objects, dicts and lists.
 
-It runs the same program image as the engine and is compared with it micro-op by micro-op.  It follows ``slubviz.hw.isa`` and the
-module docstrings of ``slubviz.hw`` and knows nothing of the engine's layout.  What it leaves out: breakpoints, limits and the
-backing store, which do not change what a program does.
+It runs the same program image as the engine and is compared with it micro-op by micro-op.  It follows
+``slubviz.hw.isa`` and the module docstrings of ``slubviz.hw`` and knows nothing of the engine's layout.
+What it leaves out: breakpoints, limits and the backing store, which do not change what a program does.
 
 A register whose value nobody has set (a place where the engine keeps a frame's header) is None here.
 """
@@ -232,7 +232,7 @@ class ReferenceMachine:
         return False
 
     def deliver(self) -> None:
-        """Let the next CPU take its due interrupt now; at which moment between two micro-ops is not laid down."""
+        """Let the next CPU take its due interrupt now; when between two micro-ops is not laid down."""
         this = self.next_cpu()
         assert this is not None
         assert self._interrupt(this)
@@ -263,9 +263,7 @@ class ReferenceMachine:
         self._check_stack(window, due[0].function)
         this.registers[window - FRAME_WORDS : window] = [None] * FRAME_WORDS
         this.registers[window] = due[0].argument
-        this.frames.append(
-            Frame(due[0].function, window, this.pc, interrupt=True, was_halted=halted)
-        )
+        this.frames.append(Frame(due[0].function, window, this.pc, interrupt=True, was_halted=halted))
         this.state = CpuState.RUNNING
         this.irq_enabled = 0
         this.preempt += INTERRUPT_PREEMPT
@@ -469,7 +467,9 @@ class ReferenceMachine:
         self.memory.cell(address, size, True)
         latency, polled = self._access(this, pc, address, True)
         if latency:
-            this.store_busy = max(this.store_busy, this.clock) + latency * self.cost["store_miss_share"] // 1000
+            this.store_busy = (
+                max(this.store_busy, this.clock) + latency * self.cost["store_miss_share"] // 1000
+            )
             stall = this.store_busy - self.cost["store_window"] - this.clock
             if stall > 0:
                 self.counters[this.number]["store_stall"] += stall

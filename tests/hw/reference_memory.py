@@ -1,7 +1,7 @@
 """The reference machine's memory and caches: dicts and lists that follow the documented rules, slowly.
 
-Written from the module docstrings of ``slubviz.hw.memory`` and ``slubviz.hw.caches``; shares no code or layout with them.
-There is no directory here: who holds a line is looked up in the caches themselves.
+Written from the module docstrings of ``slubviz.hw.memory`` and ``slubviz.hw.caches``; shares no code or
+layout with them.  There is no directory here: who holds a line is looked up in the caches themselves.
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ class ReferenceCaches:
         self.l1s = [self._cache(spec.l1.size_bytes, spec.l1.ways) for _ in {p.l1 for p in self.places}]
         self.l2s = [self._cache(spec.l2.size_bytes, spec.l2.ways) for _ in {p.l2 for p in self.places}]
         self.l1s_under = [sorted({p.l1 for p in self.places if p.l2 == l2}) for l2 in range(len(self.l2s))]
-        self.cpu_of_l2 = [next(c for c, p in enumerate(self.places) if p.l2 == l2) for l2 in range(len(self.l2s))]
+        self.cpu_of_l2 = [
+            next(c for c, p in enumerate(self.places) if p.l2 == l2) for l2 in range(len(self.l2s))
+        ]
         self.modified: set[int] = set()  # lines that one L2 holds modified
         self.pollers: Counter[int] = Counter()
         self.burst = [(0, 0)] * spec.cpus  # polled line written last, and when its pollers have it back

@@ -62,7 +62,14 @@ def test_a_wild_store_changes_no_memory() -> None:
         assert machine.run() == Status.FAULT
         changed = set((before != machine.state).nonzero()[0].tolist())
         block = int(machine.state[L.H_CPU_BLOCKS])
-        told = {L.H_FAULT, L.H_FAULT_PC, L.H_FAULT_ADDRESS, L.H_STATUS, block + L.C_CLOCK, int(machine.state[L.H_KEYS])}
+        told = {
+            L.H_FAULT,
+            L.H_FAULT_PC,
+            L.H_FAULT_ADDRESS,
+            L.H_STATUS,
+            block + L.C_CLOCK,
+            int(machine.state[L.H_KEYS]),
+        }
         assert changed <= told, address
 
 
@@ -242,7 +249,9 @@ def test_immediates(op: Op, left: int, fields: dict[str, int], expected: int) ->
     assert machine.read(STATIC) == expected
 
 
-@pytest.mark.parametrize(("op", "offset", "expected"), [(Op.LD, 0, 0xFFFFFFFE), (Op.LDS, 0, -2), (Op.LDS, 4, 9)])
+@pytest.mark.parametrize(
+    ("op", "offset", "expected"), [(Op.LD, 0, 0xFFFFFFFE), (Op.LDS, 0, -2), (Op.LDS, 4, 9)]
+)
 def test_four_byte_loads(op: Op, offset: int, expected: int) -> None:
     rows = [
         (Op.ST, {"b": 0, "c": 1, "size": 4}),
@@ -264,7 +273,14 @@ def test_memory_from_outside() -> None:
     assert machine.read(STATIC) == -(1 << 32) + 5
     machine.write(PAGES + 16, LOWEST)
     assert machine.read(PAGES + 16) == LOWEST
-    for address, size in ((0, 8), (PAGE_BYTES, 8), (STATIC + 4, 8), (STATIC + 2, 4), (-8, 8), (PAGES + 24, 8)):
+    for address, size in (
+        (0, 8),
+        (PAGE_BYTES, 8),
+        (STATIC + 4, 8),
+        (STATIC + 2, 4),
+        (-8, 8),
+        (PAGES + 24, 8),
+    ):
         with pytest.raises(MachineError, match="no memory at address"):
             machine.read(address, size)
         with pytest.raises(MachineError, match="no memory at address"):

@@ -1,4 +1,7 @@
-"""No wake-up of a lock is lost, whatever interrupts whom; interrupts nest, wait while disabled, and come back to where they were."""
+"""No wake-up of a lock is lost, whatever interrupts whom.
+
+Interrupts nest, wait while they are disabled, and come back to where they were.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ _when = st.tuples(st.none(), st.integers(0, 6000)) | st.tuples(st.integers(0, 35
 def test_no_wake_up_is_lost(
     cpus: int, locked: bool, interrupts: list[tuple[int, bool, tuple[int | None, int | None]]], quick: bool
 ) -> None:
-    """Handlers that only take time may interrupt the holder, those that take the lock interrupt waiters and others."""
+    """Handlers that only take time may interrupt the holder; those that take the lock, everybody else."""
     out = Assembler()
     handler = locking_handler(out)
     idle = out.function("idle")
@@ -75,11 +78,13 @@ def test_no_wake_up_is_lost(
         pair.start(cpu, closed_user if cpu in takers else open_user, [STATIC])
     extra = 0
     for cpu, takes, (at_micro_op, at_cycle) in interrupts:
-        pair.inject(cpu % cpus, handler if takes else idle, STATIC, at_micro_op=at_micro_op, at_cycle=at_cycle)
+        pair.inject(
+            cpu % cpus, handler if takes else idle, STATIC, at_micro_op=at_micro_op, at_cycle=at_cycle
+        )
         extra += takes and at_micro_op is None
     status = pair.run_to_end(20_000)
     assert status == Status.HALTED
-    # Every CPU's rounds were counted, and every interrupt's; those by count may come after the end of their CPU.
+    # Every round was counted, and every interrupt; those by count may come after the end of their CPU.
     total = pair.engine.read(STATIC + 8)
     assert cpus * ROUNDS + extra <= total <= cpus * ROUNDS + len(interrupts)
     taken = int(pair.engine.counters()[:, L.N_LOCKS_TAKEN].sum())
@@ -149,7 +154,9 @@ def test_the_holder_interrupted_by_a_taker_of_its_lock_is_told() -> None:
     assert int(machine.state[L.H_FAULT_CPU]) == 0
 
 
-@pytest.mark.parametrize("write", [Op.ST, Op.XCHG, Op.CMPXCHG, Op.CMPXCHG_LOCAL, Op.ATOMIC_ADD], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "write", [Op.ST, Op.XCHG, Op.CMPXCHG, Op.CMPXCHG_LOCAL, Op.ATOMIC_ADD], ids=lambda op: op.name
+)
 def test_any_write_that_frees_the_word_wakes_a_waiter(write: Op) -> None:
     out = Assembler()
     waits = out.function("waits")
@@ -194,7 +201,7 @@ def test_a_double_word_exchange_that_frees_a_lock_wakes_its_waiter(size: int, lo
 
 
 def test_two_bits_of_one_word_are_two_locks() -> None:
-    """CPU 0 keeps bit 1 until CPU 2 says that it has bit 0; the waiter for bit 1 came first and must not hide CPU 2."""
+    """CPU 0 keeps bit 1 until CPU 2 has bit 0; the waiter for bit 1 came first and must not hide CPU 2."""
     out = Assembler()
     keeper = out.function("keeper")
     out.op(Op.LOCK, b=0, aux=2)
@@ -226,7 +233,9 @@ def test_two_bits_of_one_word_are_two_locks() -> None:
     assert pair.engine.read(STATIC) == 0
 
 
-@pytest.mark.xfail(reason="a held lock is noted by its address only, so a second lock bit of the word looks held")
+@pytest.mark.xfail(
+    reason="a held lock is noted by its address only, so a second lock bit of the word looks held"
+)
 def test_holding_one_bit_and_waiting_for_another_is_no_deadlock() -> None:
     out = Assembler()
     first = out.function("first")
@@ -277,7 +286,9 @@ def test_interrupts_wait_until_they_are_enabled_and_come_in_order_of_injection()
 
 def test_nested_interrupts_unwind() -> None:
     out = Assembler()
-    depth = out.function("depth")  # counts its nesting: argument n enables interrupts and is interrupted by n - 1
+    depth = out.function(
+        "depth"
+    )  # counts its nesting: argument n enables interrupts and is interrupted by n - 1
     out.op(Op.IRQ_ENABLE)
     out.op(Op.PREEMPT_COUNT, a=1)
     out.op(Op.LI, a=2, imm=STATIC)

@@ -135,7 +135,11 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("cost/load/value", 2, "cost.load.value: is 2, outside its plausible range [0, 1]"),
     ("cost/load/value", 10**400, "cost.load.value: is"),
     ("cost/load/unit", "ns", "cost.load.unit: is 'ns'; this cost is in cycles"),
-    ("cost/store_miss_share/unit", "cycles", "cost.store_miss_share.unit: is 'cycles'; this cost is in fraction"),
+    (
+        "cost/store_miss_share/unit",
+        "cycles",
+        "cost.store_miss_share.unit: is 'cycles'; this cost is in fraction",
+    ),
     ("cost/store_miss_share/value", 1.5, "cost.store_miss_share.value: is 1.5"),
     ("cost/load/source", "", "cost.load.source: is empty"),
     ("cost/load/range", None, "cost.load.range: is missing"),
@@ -163,7 +167,9 @@ def test_each_mistake_gets_one_line(path: str, value: Any, says: str) -> None:
     assert len(message) < 1000
 
 
-@pytest.mark.parametrize("text", ["name = ", "[[[", "name = 'a'\nname = 'b'", "x = " + "9" * 5000, "x = " + "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["name = ", "[[[", "name = 'a'\nname = 'b'", "x = " + "9" * 5000, "x = " + "[" * 100_000]
+)
 def test_a_file_that_is_no_toml(text: str) -> None:
     with pytest.raises(MachineFileError, match=r"^m\.toml: not a TOML file: ") as caught:
         parse_machine(text, "m.toml")

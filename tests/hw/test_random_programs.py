@@ -1,4 +1,4 @@
-"""Random multi-CPU programs on the engine and on the reference machine: every micro-op gives the same machine."""
+"""Random multi-CPU programs: after every micro-op the engine and the reference machine are the same."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def test_whole_runs(name: str) -> None:
 
     @settings(max_examples=100)
     @given(
-        st.lists(statements, min_size=spec.cpus, max_size=spec.cpus), injections(spec.cpus, 8), st.integers(0, 2)
+        st.lists(statements, min_size=spec.cpus, max_size=spec.cpus),
+        injections(spec.cpus, 8),
+        st.integers(0, 2),
     )
     def compare(bodies: list[list[Statement]], interrupts: list[Injection], meetings: int) -> None:
         pair = pair_of(spec, bodies, interrupts, meetings)

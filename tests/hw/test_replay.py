@@ -1,4 +1,7 @@
-"""The state is all there is: runs in pieces, from checkpoints, in a new machine and without the compiler are the same run."""
+"""The state is all there is.
+
+Runs in pieces, from checkpoints, in a new machine and without the compiler are the same run.
+"""
 
 from __future__ import annotations
 
@@ -183,9 +186,16 @@ def test_without_the_compiler(at_once: tuple[int, int, str]) -> None:
         "machine.run()\n"
         "print(jit_enabled, *outcome(machine))\n"
     )
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = os.environ | {
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["False", *map(str, at_once)]

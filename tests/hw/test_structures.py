@@ -1,4 +1,4 @@
-"""The parts of the engine alone: scheduler tree, line directory, lock table, page granules, growth of the backing store."""
+"""Parts of the engine alone: scheduler tree, line directory, lock table, page granules, backing store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def check_tree(machine: Machine, keys: list[int]) -> None:
     if keys[first] != NEVER:
         assert state[tree + 1] == first
     others = [key - (cpu < first) for cpu, key in enumerate(keys) if cpu != first]
-    assert may_run_until(state, at, tree, leaves, first) == min([NEVER - (first > 0 and len(keys) > 1), *others])
+    assert may_run_until(state, at, tree, leaves, first) == min(
+        [NEVER - (first > 0 and len(keys) > 1), *others]
+    )
 
 
 @pytest.mark.parametrize("cpus", [1, 2, 3, 5, 8, 64, 100])
@@ -171,7 +173,7 @@ def test_page_granules(changes: list[tuple[str, int, int]]) -> None:
 
 
 def growing_program() -> tuple[Assembler, int]:
-    """Format page r0 .. r1 page by page, write its number into every page's first and last word, add them up into r5."""
+    """Format pages r0 .. r1, write each one's address into its first and last word, add them up in r5."""
     out = Assembler()
     function = out.function("main")
     out.op(Op.LI, a=2, imm=PAGE_BYTES)

@@ -1,15 +1,17 @@
-"""Clocks added up by hand: what each micro-op costs, and what caches, store buffer, locks and interrupts add to it."""
+"""Clocks added up by hand: what each micro-op costs, and what caches, locks and interrupts add to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from slubviz.hw import layout as L
 from slubviz.hw.isa import CpuState, Op, Status
 from slubviz.hw.machine import Machine
-from tests.hw.assemble import LINE_BYTES, PAGE_BYTES, PAGES, STATIC, Assembler, small_machine
+from tests.hw.assemble import LINE_BYTES, PAGE_BYTES, PAGES, STATIC, Assembler, small_machine, small_memory
 
 FAR = STATIC + PAGE_BYTES
 
@@ -63,8 +65,22 @@ ADDRESS = {"b": 1}
 #: Every opcode: its plain cost in cycles, and row fields that make it run.
 PLAIN_COST: dict[Op, tuple[int, dict[str, int]]] = {
     **dict.fromkeys(
-        [Op.NOP, Op.MOV, Op.LI, Op.LI64, Op.ADD, Op.SUB, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.ADDI, Op.ANDI]
-        + [Op.ORI, Op.XORI, Op.SHLI, Op.SHRI, Op.NEG, Op.NOT, Op.FLS, Op.SEQ, Op.SNE, Op.SLT, Op.SLE],
+        [
+            Op.NOP,
+            Op.MOV,
+            Op.LI,
+            Op.LI64,
+            Op.ADD,
+            Op.SUB,
+            Op.AND,
+            Op.OR,
+            Op.XOR,
+            Op.SHL,
+            Op.SHR,
+            Op.ADDI,
+            Op.ANDI,
+            *(Op.ORI, Op.XORI, Op.SHLI, Op.SHRI, Op.NEG, Op.NOT, Op.FLS, Op.SEQ, Op.SNE, Op.SLT, Op.SLE),
+        ],
         (1, {"a": 7, "b": 6, "c": 6}),
     ),
     **dict.fromkeys([Op.BEQ, Op.BNE, Op.BLT, Op.BLE], (1, {"b": 2, "c": 3, "aux": -1})),
@@ -174,7 +190,8 @@ def test_load_hits_and_misses() -> None:
     out, function = loads_of([0, 0, 2, 4, 0, 8, 16, 0, 4])
     machine = out.load(small_machine())
     machine.start(0, function, [STATIC])
-    # cold, L1 hit, cold, cold (line 0 leaves the L1), L2 hit, cold, cold (line 0 leaves the L2), memory, L2 hit; return
+    # cold, L1 hit, cold, cold (line 0 leaves the L1), L2 hit, cold, cold (line 0 leaves the L2), memory,
+    # L2 hit; return
     assert differences(clocks(machine)) == [502, 2, 502, 502, 32, 502, 502, 502, 32, 5]
     assert counter(machine, L.N_MEMORY_LOCAL) == 6
     assert counter(machine, L.N_L2_HIT) == 2
@@ -285,7 +302,12 @@ def test_a_modified_line_comes_from_its_owner(other: int, transfer: int) -> None
     machine.run()
     machine.start(other, reads, [STATIC])
     assert clocks(machine, other) == [2 + transfer, 4 + transfer, 9 + transfer]
-    kinds = {40: L.N_TRANSFER_SIBLING, 200: L.N_TRANSFER_PACKAGE, 300: L.N_TRANSFER_SYSTEM, 400: L.N_TRANSFER_NODE}
+    kinds = {
+        40: L.N_TRANSFER_SIBLING,
+        200: L.N_TRANSFER_PACKAGE,
+        300: L.N_TRANSFER_SYSTEM,
+        400: L.N_TRANSFER_NODE,
+    }
     assert counter(machine, kinds[transfer], other) == 1
 
 
@@ -362,8 +384,9 @@ def test_a_lock_is_handed_over() -> None:
     machine.start(1, function, [STATIC])
     times = list(timeline(machine))
     first, second = ([clock for number, clock in times if number == cpu] for cpu in (0, 1))
-    # CPU 1 takes the line (40) at once, finds the lock taken and waits.  CPU 0 takes the line back for the release: half
-    # of 40 in the store buffer.  At 645 CPU 1 sees it; reading costs it 40, at 685 it tries again: 19 + 40.
+    # CPU 1 takes the line (40) at once, finds the lock taken and waits.  CPU 0 takes the line back for
+    # the release: half of 40 in the store buffer.  At 645 CPU 1 sees it; reading costs it 40, at 685 it tries
+    # again: 19 + 40.
     assert first == [519, 619, 625, 630]
     assert second[:2] == [59, 744]
     assert counter(machine, L.N_LOCK_WAIT_MILLICYCLES, 1) == (744 - 59) * 1000
@@ -476,3 +499,24 @@ def test_values_a_program_can_ask_for() -> None:
     assert [machine.read(STATIC + 8 * i) for i in range(1, 7)] == [6, 1, 15 + 15 + 21, 1, 0, 1]
     assert machine.cpu_word(6, L.C_IRQ_ENABLED) == 1
     assert list(machine.counters()[6, L.HARDWARE_COUNTERS :]) == [0, 0, 0, 1, 6, 0, 0, 0]
+
+
+def test_the_last_cpu_that_claimed_a_structure_is_noted() -> None:
+    out = Assembler()
+    function = out.function("main")
+    out.op(Op.OWNER_NOTE, b=0)
+    out.ret()
+    spec = small_machine(2)
+    machine = Machine(spec, out.image(), replace(small_memory(spec), noted_bytes=128))
+    for cpu, address in (
+        (1, STATIC),
+        (0, STATIC + 40),
+        (1, STATIC + 96),
+        (0, STATIC + 96),
+        (1, PAGES),
+        (1, 1 << 40),
+    ):
+        machine.start(cpu, function, [address])
+        assert machine.run() == Status.HALTED
+    noted = machine.owners(np.array([STATIC, STATIC + 8, STATIC + 32, STATIC + 64, STATIC + 96]))
+    assert noted.tolist() == [1, 1, 0, -1, 0]

@@ -383,3 +383,62 @@ def test_operations_of_a_call_for_effect_drop_the_result() -> None:
     """)
     assert operations(program, "f") == [Op.CALL, Op.RET]
     assert int(program.code[program.function("f").entry_pc * WORDS + 1]) == -1
+
+
+def test_result_built_in_an_argument_register_survives_a_call_in_the_inlined_body() -> None:
+    run = machine("""
+        def g(a, b):
+            a = a - b
+            return a
+        @inline
+        def keep(x):
+            v = x * 3
+            g(v, 1)
+            return v
+        def f(x):
+            return g(keep(x), 2)
+    """)
+    assert run.call("f", 5) == 13
+
+
+def test_embedded_address_used_twice_in_an_inlined_body_is_computed_once() -> None:
+    program = compiled(
+        LIST
+        + """
+@inline
+def init(h: list_head):
+    h.next = h
+    h.prev = h
+@inline
+def next_of(h: list_head) -> list_head:
+    return h.next
+def f(p: page):
+    init(addressof(p.lru))
+    return next_of(addressof(p.lru))
+"""
+    )
+    assert listing(program, "f") == [
+        "h = p + 16",
+        "[h+0] = h",
+        "[h+8] = h",
+        "r1 = [p+16]",  # used once: part of the load
+        "return r1",
+    ]
+
+
+def test_an_expansion_without_micro_ops_of_its_own_is_still_a_frame() -> None:
+    program = compiled("""
+        @inline
+        def inner(x):
+            return x * x
+        @inline
+        def outer(x):
+            return inner(x)
+        def f(a):
+            return outer(a)
+    """)
+    f = program.function("f")
+    names = [
+        [function.name for function, _ in program.inline_stack(pc)] for pc in (f.entry_pc, f.entry_pc + 1)
+    ]
+    assert names == [["f", "outer", "inner"], ["f"]]

@@ -179,7 +179,7 @@ def test_disassembly_names_every_kind_of_micro_op() -> None:
             w = 0x123456789AB
             z = cmpxchg_double_local(p.a, x, y, y, x)
             z = xchg(p.a, x)
-            z = atomic_inc(p.i)
+            z = atomic_inc(p.b)
             z = spin_trylock(p.i)
             spin_lock(p.i)
             spin_unlock(p.i)
@@ -217,7 +217,7 @@ def test_disassembly_names_every_kind_of_micro_op() -> None:
         "z = cmpxchg_double_local [p+0] r5, r6 -> r7, r8",
         "z = xchg [p+0] x",
         "r5 = 1",
-        "z = atomic_add [p+16] r5",
+        "z = atomic_add [p+8] r5",
         "z = trylock [p+16] bits 0x1",
         "lock [p+16] bits 0x1",
         "unlock [p+16] bits 0x1",

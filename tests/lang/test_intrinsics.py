@@ -153,6 +153,10 @@ def g(p: s):
     return xchg(p.refs, 5)
 def h(p: s, x):
     return cmpxchg(p.refs, x, 6) == x
+def minus(p: s):
+    if cmpxchg(p.refs, -9, 6) == -9:
+        return 1
+    return 0
 def last(p: s):
     if atomic_dec(p.refs) == 0:
         return 1
@@ -162,6 +166,10 @@ def last(p: s):
     assert run.call("h", 4096, -1) == 1
     run.write(4096 + 20, 4, -7)
     assert run.call("g", 4096) == -7
+    run.write(4096 + 20, 4, -9)
+    assert run.call("minus", 4096) == 1
+    assert run.call("minus", 4096) == 0
+    run.write(4096 + 20, 4, 5)
     assert [run.call("last", 4096) for _ in range(6)] == [0, 0, 0, 0, 1, 0]
     # where the sign cannot matter it costs nothing
     assert listing(run.program, "last")[1:3] == ["r2 = atomic_add [p+20] r1", "if r2 != 0 goto 5"]

@@ -50,7 +50,7 @@ class Verdict(StrEnum):
 
     MET = "met"
     NOT_MET = "not met"
-    MET_BY_CPU_TIME = "not met, met by CPU time"
+    MET_BY_CPU_TIME = "by CPU time only"
     NOT_MEASURED = "not measured"
     NO_GOAL = ""
 

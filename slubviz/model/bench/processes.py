@@ -27,7 +27,7 @@ _PACKAGE_PARENT = Path(__file__).resolve().parents[3]
 _WINDOW_MODULES = (("PySide6", "Qt"), ("pyqtgraph", "pyqtgraph"))
 
 #: Prints what importing took, numba and numpy apart from the engine.
-_IMPORT_PROGRAM = """
+IMPORT_PROGRAM = """
 import json, time
 marks = [(time.perf_counter(), time.process_time())]
 import numba, numpy
@@ -113,7 +113,7 @@ def measure_compile(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
 
 def _import_times(cache_folder: str) -> tuple[Timing, Timing]:
     """Time to import the libraries, and then the engine, with this folder for compiled code."""
-    marks = run_child(["-c", _IMPORT_PROGRAM], {"SLUBVIZ_CACHE_DIR": cache_folder})
+    marks = run_child(["-c", IMPORT_PROGRAM], {"SLUBVIZ_CACHE_DIR": cache_folder})
     start, between, end = marks
     return _difference(start, between), _difference(between, end)
 
