@@ -40,7 +40,9 @@ def print_results(request: RunRequest, cells: Sequence[CellResult]) -> None:
         if errors is not None:
             console.print("\nerror against the published values")
             if request.ops != _PUBLISHED_OPS:
-                console.print(f"(measured with {_PUBLISHED_OPS} operations per CPU; this run has {request.ops})")
+                console.print(
+                    f"(measured with {_PUBLISHED_OPS} operations per CPU; this run has {request.ops})"
+                )
             console.print(errors)
         console.print(_totals_line(cells))
     text = "\n".join(line.rstrip() for line in capture.get().splitlines())

@@ -79,7 +79,8 @@ INFO_MASK_SHIFT = 16
 def directory_home(S, line):
     """First row index to look at for a line.
 
-    Blocks of 64 lines are hashed, lines within a block stay neighbours: a walk through memory then walks through
+    Blocks of 64 lines are hashed, lines within a block stay neighbours: a walk through memory then walks
+    through
     the directory, and a directory that is used sparsely keeps most of its memory untouched.
     """
     block = ((line >> 6) * 0x9E3779B1) >> 12

@@ -263,7 +263,7 @@ def parse_machine(text: str, where: str) -> MachineSpec:
     """
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, numbers of too many digits, endless nesting
+    except (ValueError, RecursionError) as error:  # not TOML, numbers of too many digits, endless nesting
         raise MachineFileError(f"{where}: not a TOML file: {error}") from error
     root = _Reader(where, document)
     topology = root.section("topology")
