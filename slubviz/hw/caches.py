@@ -358,7 +358,7 @@ def take_from_others(S, P, row, line, block, counters, write):
 def stride_seen(S, cpu, pc, line, reach):
     """Whether this micro-op's misses walk within a page with a constant stride of at most ``reach`` lines.
 
-    Remembers this miss.  Two equal strides in a row make the prefetcher run ahead.
+    Remembers this miss.  Three equal strides in a row make the prefetcher run ahead.
     """
     entries = S[H_STRIDE_ENTRIES]
     if entries == 0:

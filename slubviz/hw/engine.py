@@ -135,6 +135,7 @@ HALTED, RUNNING, WAITING_LOCK, WAITING_RENDEZVOUS = 0, 1, 2, 3
 INTERRUPT_PREEMPT = 65536
 HASH_FACTOR = 0x100000001B3
 LOW_32 = 0xFFFFFFFF
+ALL_BITS = -1  # mask of a lock that was taken by other means
 
 
 @njit("int64(int64[::1], int64, int64)")
@@ -178,16 +179,17 @@ def release_rendezvous(S, last):
     latest = S[S[H_CPU_BLOCKS] + last * CPU_WORDS + C_CLOCK]
     for cpu in range(S[H_CPUS]):
         block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
-        if S[block + C_ARRIVED] == 1:
+        if S[block + C_ARRIVED] == 1 and S[block + C_STATE] == WAITING_RENDEZVOUS:
             latest = max(latest, S[block + C_CLOCK])
     for cpu in range(S[H_CPUS]):
         block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
         if S[block + C_ARRIVED] == 1:
             S[block + C_ARRIVED] = 2
-            S[block + C_CLOCK] = latest
             if S[block + C_STATE] == WAITING_RENDEZVOUS:
+                S[block + C_CLOCK] = latest
                 S[block + C_STATE] = RUNNING
                 set_key(S, cpu, latest)
+    S[S[H_CPU_BLOCKS] + last * CPU_WORDS + C_CLOCK] = latest
     S[H_RENDEZVOUS] = 0
 
 
@@ -481,9 +483,9 @@ def run(S, code, P, micro_op_limit, cycle_limit):
             elif op == XORI:
                 S[a] = S[rb] ^ imm
             elif op == SHLI:
-                S[a] = S[rb] << imm
+                S[a] = S[rb] << (imm & 63)
             elif op == SHRI:
-                S[a] = S[rb] >> imm
+                S[a] = S[rb] >> (imm & 63)
             elif op == MULI:
                 S[a] = S[rb] * imm
             elif op == COUNT:
@@ -570,11 +572,18 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                 if divisor == 0:
                     status = note_fault(S, F_DIVISION, cpu, pc, 0)
                     break
-                S[a] = S[rb] // divisor if op == DIV else S[rb] % divisor
-            elif op == DIVI:
-                S[a] = S[rb] // imm
-            elif op == MODI:
-                S[a] = S[rb] % imm
+                if divisor == -1:  # the quotient of the lowest number wraps; the host's division would not
+                    S[a] = -S[rb] if op == DIV else 0
+                else:
+                    S[a] = S[rb] // divisor if op == DIV else S[rb] % divisor
+            elif op == DIVI or op == MODI:
+                if imm == 0:
+                    status = note_fault(S, F_DIVISION, cpu, pc, 0)
+                    break
+                if imm == -1:
+                    S[a] = -S[rb] if op == DIVI else 0
+                else:
+                    S[a] = S[rb] // imm if op == DIVI else S[rb] % imm
             elif op == NEG:
                 S[a] = -S[rb]
             elif op == NOT:
@@ -650,19 +659,19 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                         status = note_fault(S, F_UNLOCK_FREE, cpu, pc, address)
                         break
                     store_word(S, index, part, old & ~mask)
-                    lock_dropped(S, cpu, address)
+                    lock_dropped(S, cpu, address, mask)
                 else:  # LOCK, TRYLOCK
                     mask = code[i + 5]
                     if old & mask == 0:
                         store_word(S, index, part, old | mask)
                         S[counters + N_LOCKS_TAKEN] += 1
-                        lock_taken(S, cpu, address, clock)
+                        lock_taken(S, cpu, address, mask, clock)
                         if op == TRYLOCK:
                             S[a] = 1
                     elif op == TRYLOCK:
                         S[a] = 0
                     else:
-                        if holds_lock(S, cpu, address):
+                        if holds_lock(S, cpu, address, mask):
                             status = note_fault(S, F_SELF_DEADLOCK, cpu, pc, address)
                             break
                         if S[block + C_WOKEN] == 0:
@@ -674,6 +683,8 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                 if polled and not parked:
                     S[H_EVENT_CPU] = -1
                     after_polled_write(S, P, address, cpu, clock)
+                    if double and size == 8:
+                        after_polled_write(S, P, address + 8, cpu, clock)
                     if S[H_EVENT_CPU] >= 0:
                         limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
             elif op == UNLOCK:
@@ -691,6 +702,9 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                     polled = S[H_POLLED_HIT]
                     busy = max(S[block + C_STORE_BUSY], clock) + latency * P[P_STORE_MISS_PER_MILLE] // 1000
                     S[block + C_STORE_BUSY] = busy
+                    if busy - clock > P[P_STORE_WINDOW]:
+                        S[counters + N_STORE_STALL_MILLICYCLES] += busy - P[P_STORE_WINDOW] - clock
+                        clock = busy - P[P_STORE_WINDOW]
                 part = 0 if size == 8 else (2 if address & 4 else 1)
                 old = load_word(S, index, part)
                 mask = code[i + 5]
@@ -698,7 +712,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                     status = note_fault(S, F_UNLOCK_FREE, cpu, pc, address)
                     break
                 store_word(S, index, part, old & ~mask)
-                lock_dropped(S, cpu, address)
+                lock_dropped(S, cpu, address, mask)
                 if polled:
                     S[H_EVENT_CPU] = -1
                     after_polled_write(S, P, address, cpu, max(clock, S[block + C_STORE_BUSY]))
@@ -707,9 +721,9 @@ def run(S, code, P, micro_op_limit, cycle_limit):
             elif op == LOCK_NOTE:
                 if imm:
                     S[counters + N_LOCKS_TAKEN] += 1
-                    lock_taken(S, cpu, S[rb] + code[i + 5], clock)
+                    lock_taken(S, cpu, S[rb] + code[i + 5], ALL_BITS, clock)
                 else:
-                    lock_dropped(S, cpu, S[rb] + code[i + 5])
+                    lock_dropped(S, cpu, S[rb] + code[i + 5], ALL_BITS)
             elif op == BARRIER:
                 if imm == 3:
                     clock = max(clock, S[block + C_STORE_BUSY])

@@ -76,7 +76,7 @@ H_OWNERS_SIZE = 83
 H_STATIC_ADDRESS = 84  # byte address of the first word of static memory
 
 # --- CPU block ----------------------------------------------------------------------------
-CPU_WORDS = 48
+CPU_WORDS = 56
 # What every change of CPU reads and writes comes first: it fits two cache lines of the host.
 C_CLOCK = 0  # millicycles
 C_PC = 1
@@ -109,6 +109,7 @@ C_STACK_BASE = 40
 C_ARRIVED = 41  # at a rendezvous: 1 waits, 2 released
 C_POLLED_LINE = 42  # the line polled by waiters that this CPU wrote last
 C_POLLED_UNTIL = 43  # millicycles: when the waiters have it back
+C_HELD_MASK = 44  # .. +8: the bits of each held lock
 
 # --- counters kept by the hardware; a program's own follow -------------------------------------
 N_L2_HIT = 0

@@ -1,13 +1,12 @@
 """Waiting for locks: queues of spinning CPUs, and who is next when a lock is released.
 
 A CPU that finds a lock taken spins.  Spinning costs no micro-ops here: the CPU leaves the scheduler, the
-lock's cache line is marked as polled (so that every write to it by anybody costs a transfer), and on
-release one waiter gets
-to retry after the time it takes to read the line again, lengthened by the other waiters that read it too.
-The
+lock's cache line is marked as polled (so that writing it costs a transfer), and on release one waiter gets to
+retry after the time it takes to read the line again, lengthened by the other waiters that read it too.  The
 lock is not handed over: between release and retry any CPU may take it, as with the byte locks of 2.6.24.
 
-The one that has waited longest retries first.
+The head of the queue retries first; a waiter that loses its retry queues again at the end, but its waiting
+time goes on.  An interrupt takes a waiter out of the queue; it queues anew when it comes back.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from slubviz.hw.layout import (
     C_CLOCK,
     C_HELD,
     C_HELD_ADDRESS,
+    C_HELD_MASK,
     C_HELD_SINCE,
     C_IRQ_CYCLE,
     C_IRQ_ENABLED,
@@ -186,43 +186,42 @@ def wake_one(S, P, address, word, cpu, clock):
     S[H_EVENT_CPU] = waiter
 
 
-@njit("void(int64[::1], int64, int64, int64)")
-def lock_taken(S, cpu, address, clock):
+@njit("void(int64[::1], int64, int64, int64, int64)")
+def lock_taken(S, cpu, address, mask, clock):
     """Note that a CPU holds a lock, for whoever looks; ends its waiting time."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
     held = S[block + C_HELD]
-    if held < HELD_MAX:
+    if held < HELD_MAX:  # more than eight at once are not remembered
         S[block + C_HELD_ADDRESS + held] = address
+        S[block + C_HELD_MASK + held] = mask
         S[block + C_HELD_SINCE + held] = clock
-    S[block + C_HELD] = held + 1
+        S[block + C_HELD] = held + 1
     if S[block + C_WOKEN]:
         counters = S[H_COUNTERS] + cpu * S[H_COUNTER_WORDS]
         S[counters + N_LOCK_WAIT_MILLICYCLES] += clock - S[block + C_WAIT_SINCE]
         S[block + C_WOKEN] = 0
 
 
-@njit("void(int64[::1], int64, int64)")
-def lock_dropped(S, cpu, address):
-    """Note that a CPU no longer holds a lock (the newest of that address)."""
+@njit("void(int64[::1], int64, int64, int64)")
+def lock_dropped(S, cpu, address, mask):
+    """Note that a CPU no longer holds a lock (the newest of that address and bits)."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
     held = S[block + C_HELD]
-    if held > HELD_MAX:
-        S[block + C_HELD] = held - 1
-        return
     for i in range(held - 1, -1, -1):
-        if S[block + C_HELD_ADDRESS + i] == address:
+        if S[block + C_HELD_ADDRESS + i] == address and S[block + C_HELD_MASK + i] == mask:
             for k in range(i, held - 1):
                 S[block + C_HELD_ADDRESS + k] = S[block + C_HELD_ADDRESS + k + 1]
                 S[block + C_HELD_SINCE + k] = S[block + C_HELD_SINCE + k + 1]
+                S[block + C_HELD_MASK + k] = S[block + C_HELD_MASK + k + 1]
             S[block + C_HELD] = held - 1
             return
 
 
-@njit("int64(int64[::1], int64, int64)")
-def holds_lock(S, cpu, address):
-    """Whether a CPU is noted as the holder of a lock."""
+@njit("int64(int64[::1], int64, int64, int64)")
+def holds_lock(S, cpu, address, mask):
+    """Whether a CPU is noted as the holder of some of a lock's bits."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
     for i in range(min(S[block + C_HELD], HELD_MAX)):
-        if S[block + C_HELD_ADDRESS + i] == address:
+        if S[block + C_HELD_ADDRESS + i] == address and S[block + C_HELD_MASK + i] & mask:
             return 1
     return 0

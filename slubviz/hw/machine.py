@@ -487,8 +487,10 @@ class Machine:
         at_micro_op: int | None = None,
         at_cycle: float | None = None,
     ) -> None:
-        """Schedule an interrupt: by a CPU's own micro-op count, by cycle, or (neither given) before its
-        next micro-op.
+        """Schedule an interrupt: by a CPU's own micro-op count, by cycle, or (neither given) now.
+
+        Now is before a running CPU's next micro-op.  An idle or waiting CPU executes none, so an interrupt by
+        its count comes only when it runs again.
 
         Raises
         ------
@@ -505,8 +507,8 @@ class Machine:
         row[L.I_ACTIVE] = 1
         row[L.I_CPU] = cpu
         row[L.I_BY_MICRO_OP] = at_micro_op is not None
-        now = int(self.state[block + L.C_CLOCK]) if at_cycle is None else millicycles(at_cycle)
-        row[L.I_WHEN] = now if at_micro_op is None else at_micro_op
+        when = self._now(block) if at_cycle is None else millicycles(at_cycle)
+        row[L.I_WHEN] = when if at_micro_op is None else at_micro_op
         row[L.I_FUNCTION] = function
         row[L.I_ARGUMENT] = argument
         row[L.I_SEQUENCE] = self.state[L.H_SEQUENCE]
@@ -515,6 +517,14 @@ class Machine:
         if self.state[block + L.C_STATE] != CpuState.RUNNING and self.state[block + L.C_IRQ_ENABLED]:
             set_key(self.state, cpu, int(self.state[block + L.C_IRQ_CYCLE]))
             self.state[L.H_CURRENT_CPU] = self.state[self.state[L.H_TREE] + 1]
+
+    def _now(self, block: int) -> int:
+        """A CPU's clock; for one that does not run, not before the CPU that is next."""
+        own = int(self.state[block + L.C_CLOCK])
+        if self.state[block + L.C_STATE] == CpuState.RUNNING:
+            return own
+        following = int(self.state[self.state[L.H_KEYS] + self.state[self.state[L.H_TREE] + 1]])
+        return max(own, following) if following < L.NEVER else own
 
     def copy_state(self) -> IntArray:
         """A checkpoint: one copy of the whole state."""

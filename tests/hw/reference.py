@@ -201,8 +201,21 @@ class ReferenceMachine:
         at_cycle: float | None = None,
     ) -> None:
         this = self.cpus[cpu]
-        when = None if at_micro_op is not None else this.clock if at_cycle is None else round(at_cycle * 1000)
+        when = (
+            None
+            if at_micro_op is not None
+            else self._now(this)
+            if at_cycle is None
+            else round(at_cycle * 1000)
+        )
         this.pending.append(Pending(function, argument, at_micro_op, when))
+
+    def _now(self, this: ReferenceCpu) -> int:
+        """A CPU's clock; an idle or waiting one's is not before the CPU that is next."""
+        following = self.next_cpu()
+        if this.state == CpuState.RUNNING or following is None:
+            return this.clock
+        return max(this.clock, self._turn(following) or 0)
 
     # --- whose turn it is ----------------------------------------------------------------------
     def _turn(self, this: ReferenceCpu) -> int | None:
@@ -316,7 +329,8 @@ class ReferenceMachine:
         chosen.clock = max(chosen.clock, clock + reread + others * self.cost["spinner_reread"])
 
     def _polled_write(self, this: ReferenceCpu, address: int, size: int, clock: int) -> None:
-        """Somebody wrote bytes of a line that is polled: wake a waiter of each lock word that it touched."""
+        """Somebody wrote bytes of a line that is polled: wake a waiter of each lock word that it
+        touched."""
         first = address & ~7
         for lock in sorted(self.queues):
             if first <= lock < address + size:

@@ -223,7 +223,8 @@ class ReferenceCaches:
         return latency
 
     def _walks(self, cpu: int, pc: int, line: int) -> bool:
-        """A short stride, repeated twice, within a page.  One entry for micro-ops with equal pc modulo 16."""
+        """A short stride, repeated twice, within a page.  One entry for micro-ops with equal pc modulo
+        16."""
         last, stride, repeats = self.strides.get((cpu, pc % 16), (0, 0, 0))
         short = abs(line - last) <= self.spec.prefetch_reach_lines
         repeats = repeats + 1 if short and line - last == stride else 0

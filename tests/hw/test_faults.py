@@ -1,4 +1,5 @@
-"""Program errors: each is found, named, and located; and results of each arithmetic opcode at its limits."""
+"""Program errors: each is found, named, and located; and results of each arithmetic opcode at its
+limits."""
 
 from __future__ import annotations
 

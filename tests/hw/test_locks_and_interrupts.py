@@ -233,9 +233,6 @@ def test_two_bits_of_one_word_are_two_locks() -> None:
     assert pair.engine.read(STATIC) == 0
 
 
-@pytest.mark.xfail(
-    reason="a held lock is noted by its address only, so a second lock bit of the word looks held"
-)
 def test_holding_one_bit_and_waiting_for_another_is_no_deadlock() -> None:
     out = Assembler()
     first = out.function("first")

@@ -113,7 +113,8 @@ def test_a_coarse_directory(cpus: list[int], bodies: list[list[Statement]]) -> N
 
 
 def test_a_coarse_directory_with_neighbours_in_one_group() -> None:
-    """CPUs 0 .. 3 share a bit: when one of two readers loses the line, the bit has to stay for the other."""
+    """CPUs 0 .. 3 share a bit: when one of two readers loses the line, the bit has to stay for the
+    other."""
     out = Assembler()
     reads = out.function("reads")
     for line in (0, 8, 16):  # the third one throws the first one out

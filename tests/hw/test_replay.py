@@ -24,7 +24,8 @@ ALL = 5000
 
 
 def busy_machine(rounds: int = 40) -> Machine:
-    """Four CPUs on two nodes share a lock and a counter, meet, recurse, and are interrupted all the time."""
+    """Four CPUs on two nodes share a lock and a counter, meet, recurse, and are interrupted all the
+    time."""
     out = Assembler()
     handler = out.function("handler")
     out.op(Op.LI, a=1, imm=STATIC)

@@ -186,7 +186,8 @@ def differences(times: list[int]) -> list[int]:
 
 
 def test_load_hits_and_misses() -> None:
-    # L1: 2 sets of 2 ways, so even lines share a set.  L2: 8 sets of 2 ways, so lines 0, 8 and 16 share one.
+    # L1: 2 sets of 2 ways, so even lines share a set.  L2: 8 sets of 2 ways, so lines 0, 8 and 16 share
+    # one.
     out, function = loads_of([0, 0, 2, 4, 0, 8, 16, 0, 4])
     machine = out.load(small_machine())
     machine.start(0, function, [STATIC])
@@ -385,7 +386,8 @@ def test_a_lock_is_handed_over() -> None:
     times = list(timeline(machine))
     first, second = ([clock for number, clock in times if number == cpu] for cpu in (0, 1))
     # CPU 1 takes the line (40) at once, finds the lock taken and waits.  CPU 0 takes the line back for
-    # the release: half of 40 in the store buffer.  At 645 CPU 1 sees it; reading costs it 40, at 685 it tries
+    # the release: half of 40 in the store buffer.  At 645 CPU 1 sees it; reading costs it 40, at 685 it
+    # tries
     # again: 19 + 40.
     assert first == [519, 619, 625, 630]
     assert second[:2] == [59, 744]

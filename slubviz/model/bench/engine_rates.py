@@ -68,5 +68,5 @@ def _one_rate(request: BenchRequest, test: str, cpus: int, tell: Tell) -> Figure
         )
     ops = request.work.ops_per_cpu(test, cpus)
     what = _WHAT[test].format(ops=ops, size=SIZE_BYTES)
-    detail = f"{what} per CPU; {micro_ops:,} micro-ops; state {size_bytes / 1e6:,.0f} MB"
+    detail = f"{what} per CPU; {micro_ops:,} micro-ops; state {size_bytes / 1e6:,.0f} MB reserved"
     return rate_figure(name, "engine", title, _UNIT, micro_ops, timings, goal=GOALS.get(cpus), detail=detail)
