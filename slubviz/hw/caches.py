@@ -140,7 +140,7 @@ def directory_delete(S, row):
     S[base + 2 * hole + 1] = 0
 
 
-@njit("void(int64[::1], int64, int64, int64, int64)")
+@njit("void(int64[::1], int64, int64, int64, int64)", internal=True)
 def l1_change(S, l2, line, keep_l1_base, to_shared):
     """In the L1s under an L2 (except keep_l1_base): drop a line, or make it read-only."""
     ways = S[H_L1_WAYS]
@@ -169,7 +169,7 @@ def l1_change(S, l2, line, keep_l1_base, to_shared):
                 break
 
 
-@njit("int64(int64[::1], int64, int64, int64)")
+@njit("int64(int64[::1], int64, int64, int64)", internal=True)
 def l1_elsewhere(S, l2, line, own_l1_base):
     """0: no other L1 under this L2 holds the line, 1: one does read-only, 2: writable."""
     ways = S[H_L1_WAYS]
@@ -195,7 +195,7 @@ def l1_elsewhere(S, l2, line, own_l1_base):
     return found
 
 
-@njit("int64(int64[::1], int64, int64)")
+@njit("int64(int64[::1], int64, int64)", internal=True)
 def l2_touch(S, l2, line):
     """1 and make it most recent if the L2 holds the line, else 0."""
     ways = S[H_L2_WAYS]
@@ -212,7 +212,7 @@ def l2_touch(S, l2, line):
     return 0
 
 
-@njit("int64(int64[::1], int64, int64)")
+@njit("int64(int64[::1], int64, int64)", internal=True)
 def l2_remove(S, l2, line):
     """Take a line out of an L2 and its L1s; 1 if it was there."""
     ways = S[H_L2_WAYS]
@@ -230,7 +230,7 @@ def l2_remove(S, l2, line):
     return 0
 
 
-@njit("int64(int64[::1], int64, int64)")
+@njit("int64(int64[::1], int64, int64)", internal=True)
 def l2_holds(S, l2, line):
     """Whether an L2 holds a line; changes nothing."""
     ways = S[H_L2_WAYS]
@@ -241,7 +241,7 @@ def l2_holds(S, l2, line):
     return 0
 
 
-@njit("void(int64[::1], int64, int64)")
+@njit("void(int64[::1], int64, int64)", internal=True)
 def directory_forget(S, l2, line):
     """An L2 no longer holds a line: clear its bit (unless another of its group still holds it)."""
     row = directory_find(S, line)
@@ -263,7 +263,7 @@ def directory_forget(S, l2, line):
         S[row + 1] = info
 
 
-@njit("void(int64[::1], int64, int64, int64)")
+@njit("void(int64[::1], int64, int64, int64)", internal=True)
 def l2_insert(S, l2, line, counters):
     """Put a line in front of its set; the last way falls out, and out of the L1s above."""
     ways = S[H_L2_WAYS]
@@ -279,7 +279,7 @@ def l2_insert(S, l2, line, counters):
     S[t] = line
 
 
-@njit("void(int64[::1], int64, int64, int64)")
+@njit("void(int64[::1], int64, int64, int64)", internal=True)
 def l1_place(S, l1, line, writable):
     """Make a line the most recent of its L1 set, with or without the right to write."""
     ways = S[H_L1_WAYS]
@@ -295,7 +295,7 @@ def l1_place(S, l1, line, writable):
     S[t] = (line << 1) | writable
 
 
-@njit("int64(int64[::1], int64[::1], int64, int64, int64)")
+@njit("int64(int64[::1], int64[::1], int64, int64, int64)", internal=True)
 def transfer_cost(S, P, counters, block, l2):
     """Millicycles to bring a line from another L2 to this CPU; counts the kind.  counters < 0: do not
     count."""
@@ -314,7 +314,7 @@ def transfer_cost(S, P, counters, block, l2):
     return P[P_TRANSFER_NODE]
 
 
-@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64)")
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64)", internal=True)
 def take_from_others(S, P, row, line, block, counters, write):
     """Make the other L2s give up (write) or share (read) a line.
 
@@ -354,7 +354,7 @@ def take_from_others(S, P, row, line, block, counters, write):
     return dearest
 
 
-@njit("int64(int64[::1], int64, int64, int64, int64)")
+@njit("int64(int64[::1], int64, int64, int64, int64)", internal=True)
 def stride_seen(S, cpu, pc, line, reach):
     """Whether this micro-op's misses walk within a page with a constant stride of at most ``reach`` lines.
 
@@ -379,7 +379,7 @@ def stride_seen(S, cpu, pc, line, reach):
     return confident
 
 
-@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64, int64)")
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64, int64)", internal=True)
 def access_slow(S, P, cpu, line, write, pc, home_node, clock):
     """An access that the first way of the L1 set did not satisfy.  Returns its latency in millicycles.
 
@@ -462,7 +462,7 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
     return latency
 
 
-@njit("void(int64[::1], int64, int64)")
+@njit("void(int64[::1], int64, int64)", internal=True)
 def polling_changes(S, line, change):
     """A CPU starts (+1) or stops (-1) polling a line."""
     row = directory_row(S, line)

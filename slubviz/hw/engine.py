@@ -138,7 +138,7 @@ LOW_32 = 0xFFFFFFFF
 ALL_BITS = -1  # mask of a lock that was taken by other means
 
 
-@njit("int64(int64[::1], int64, int64)")
+@njit("int64(int64[::1], int64, int64)", internal=True)
 def load_word(S, index, part):
     """The 8-byte word at an index (part 0), or its low (1) or high (2) half, zero-extended."""
     if part == 0:
@@ -148,7 +148,7 @@ def load_word(S, index, part):
     return (S[index] >> 32) & LOW_32
 
 
-@njit("void(int64[::1], int64, int64, int64)")
+@njit("void(int64[::1], int64, int64, int64)", internal=True)
 def store_word(S, index, part, value):
     """Write an 8-byte word (part 0), or its low (1) or high (2) half."""
     if part == 0:
@@ -159,7 +159,7 @@ def store_word(S, index, part, value):
         S[index] = (S[index] & LOW_32) | (value << 32)
 
 
-@njit("void(int64[::1], int64[::1], int64, int64, int64)")
+@njit("void(int64[::1], int64[::1], int64, int64, int64)", internal=True)
 def after_polled_write(S, P, address, cpu, clock):
     """A line that waiters poll was written: whoever waits for exactly this word may be able to go on.
 
@@ -173,7 +173,7 @@ def after_polled_write(S, P, address, cpu, clock):
             wake_one(S, P, at, load_word(S, index, 2 if at & 4 else 0), cpu, clock)
 
 
-@njit("void(int64[::1], int64)")
+@njit("void(int64[::1], int64)", internal=True)
 def release_rendezvous(S, last):
     """Everybody has arrived (``last`` just now): all go on together, at the latest clock."""
     latest = S[S[H_CPU_BLOCKS] + last * CPU_WORDS + C_CLOCK]
@@ -193,7 +193,7 @@ def release_rendezvous(S, last):
     S[H_RENDEZVOUS] = 0
 
 
-@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64)")
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64)", internal=True)
 def enter_interrupt(S, P, cpu, row, pc, clock):
     """Push the handler's frame of a due interrupt; returns its entry pc, or -1 if the stack is full."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
@@ -224,7 +224,7 @@ def enter_interrupt(S, P, cpu, row, pc, clock):
     return P[P_COUNT + handler * FUNCTION_WORDS]
 
 
-@njit("void(int64[::1], int64[::1], int64, int64)")
+@njit("void(int64[::1], int64[::1], int64, int64)", internal=True)
 def pass_on_wake(S, P, cpu, clock):
     """A CPU that was woken for a lock is interrupted before it retried: wake another, or all might
     sleep."""
@@ -236,7 +236,7 @@ def pass_on_wake(S, P, cpu, clock):
         wake_one(S, P, address, load_word(S, index, 2 if address & 4 else 0), cpu, clock)
 
 
-@njit("int64(int64[::1], int64, int64, int64, int64)")
+@njit("int64(int64[::1], int64, int64, int64, int64)", internal=True)
 def note_fault(S, fault, cpu, pc, address):
     """Record a program error; returns the status to stop with."""
     S[H_FAULT] = fault
@@ -247,7 +247,7 @@ def note_fault(S, fault, cpu, pc, address):
     return S_FAULT
 
 
-@njit("int64(int64[::1], int64, int64, int64)")
+@njit("int64(int64[::1], int64, int64, int64)", internal=True)
 def format_memory(S, address, size, granule):
     """GRANULE: 0 done, 1 the backing store is full, 2 not page memory."""
     page_shift = S[H_PAGE_SHIFT]

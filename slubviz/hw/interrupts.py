@@ -42,7 +42,7 @@ def refresh_due(S, cpu):
     S[block + C_IRQ_MICRO_OP] = next_micro_op
 
 
-@njit("int64(int64[::1], int64, int64, int64)")
+@njit("int64(int64[::1], int64, int64, int64)", internal=True)
 def take_due(S, cpu, clock, micro_ops):
     """Row of the due interrupt that was injected first, taken out of the table; -1 for none."""
     best = -1

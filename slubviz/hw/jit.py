@@ -87,14 +87,21 @@ def _interrupts_deferred() -> Iterator[None]:
                 wanted(received, frame)
 
 
-def njit(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def njit(signature: str, *, internal: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile with an explicit signature (a literal argument would otherwise compile twice).
 
     ``nogil`` is on: a window must stay alive while the engine runs.
+
+    Parameters
+    ----------
+    signature : numba's text for result and argument types
+    internal : only jitted code calls it; compiles faster without the wrappers for Python and C, but must
+        not be called from Python
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        compile_it = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False)
+        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True} if internal else {}
+        compile_it = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False, **options)
         with _interrupts_deferred():
             compiled: Callable[..., Any] = compile_it(function)
         return compiled

@@ -102,7 +102,7 @@ def lock_row_delete(S, row):
         S[base + hole * LOCK_ROW + k] = 0
 
 
-@njit("void(int64[::1], int64, int64, int64, int64)")
+@njit("void(int64[::1], int64, int64, int64, int64)", internal=True)
 def start_waiting(S, cpu, address, mask, clock):
     """A CPU found the lock taken: queue it, poll the line, leave the scheduler."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
@@ -127,7 +127,7 @@ def start_waiting(S, cpu, address, mask, clock):
     set_key(S, cpu, S[block + C_IRQ_CYCLE] if S[block + C_IRQ_ENABLED] else NEVER)
 
 
-@njit("void(int64[::1], int64)")
+@njit("void(int64[::1], int64)", internal=True)
 def stop_waiting(S, cpu):
     """Take a CPU out of the queue it waits in; it will run again."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
@@ -152,7 +152,7 @@ def stop_waiting(S, cpu):
     polling_changes(S, address >> S[H_LINE_SHIFT], -1)
 
 
-@njit("void(int64[::1], int64[::1], int64, int64, int64, int64)")
+@njit("void(int64[::1], int64[::1], int64, int64, int64, int64)", internal=True)
 def wake_one(S, P, address, word, cpu, clock):
     """The word at ``address`` has the value ``word`` now: if that frees a lock, let one waiter retry.
 
@@ -186,7 +186,7 @@ def wake_one(S, P, address, word, cpu, clock):
     S[H_EVENT_CPU] = waiter
 
 
-@njit("void(int64[::1], int64, int64, int64, int64)")
+@njit("void(int64[::1], int64, int64, int64, int64)", internal=True)
 def lock_taken(S, cpu, address, mask, clock):
     """Note that a CPU holds a lock, for whoever looks; ends its waiting time."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
@@ -202,7 +202,7 @@ def lock_taken(S, cpu, address, mask, clock):
         S[block + C_WOKEN] = 0
 
 
-@njit("void(int64[::1], int64, int64, int64)")
+@njit("void(int64[::1], int64, int64, int64)", internal=True)
 def lock_dropped(S, cpu, address, mask):
     """Note that a CPU no longer holds a lock (the newest of that address and bits)."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
@@ -217,7 +217,7 @@ def lock_dropped(S, cpu, address, mask):
             return
 
 
-@njit("int64(int64[::1], int64, int64, int64)")
+@njit("int64(int64[::1], int64, int64, int64)", internal=True)
 def holds_lock(S, cpu, address, mask):
     """Whether a CPU is noted as the holder of some of a lock's bits."""
     block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS

@@ -13,7 +13,7 @@ from slubviz.hw.jit import njit
 from slubviz.hw.layout import H_KEYS, H_LEAVES, H_TREE, NEVER
 
 
-@njit("int64(int64[::1], int64, int64, int64, int64, int64)")
+@njit("int64(int64[::1], int64, int64, int64, int64, int64)", internal=True)
 def replay(S, keys, tree, leaves, cpu, key):
     """Give a CPU a new key and replay its matches up to the root; returns the winner, the next CPU.
 

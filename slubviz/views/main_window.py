@@ -151,7 +151,8 @@ class MainWindow(QMainWindow):
         assert frame is not None
         frame.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         self.setMinimumSize(960, 560)
-        self.resize(1440, 860)
+        available = self.screen().availableSize()
+        self.resize(min(1440, available.width()), min(860, available.height()))
 
     def _connect(self) -> None:
         self._bridge.updated.connect(self.show_update)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from slubviz.model.lang import constants, layout
+from slubviz.model.lang.arithmetic import wrap
 from slubviz.model.lang.errors import KernelLanguageError, did_you_mean
 from slubviz.model.lang.program import Option, Target
 from slubviz.model.lang.refusals import refuse_statement
@@ -180,7 +181,7 @@ def _settle_options(unit: Unit, overrides: Mapping[str, int]) -> None:
             )
     for name, decl in unit.option_decls.items():
         default = constants.evaluate(unit, decl.source, decl.default)
-        unit.options[name] = Option(name, int(overrides.get(name, default)), default, decl.doc)
+        unit.options[name] = Option(name, wrap(int(overrides.get(name, default))), default, decl.doc)
 
 
 def _read_signature(unit: Unit, decl: FunctionDecl) -> None:
