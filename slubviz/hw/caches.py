@@ -2,16 +2,15 @@
 
 Set-associative L1s (one per ``cpus_per_l1`` CPUs) and L2s (one per ``cpus_per_l2``), true LRU within a set,
 physical addresses; an L2 includes its L1s.  A directory (hash table) knows for each cached line which L2s
-hold it,
-whether one of them holds it modified, and how many waiting CPUs poll it.  Beyond 46 L2s a bit of the
-directory's mask stands for a group of L2s, as in the coarse vectors of large NUMA machines.
+hold it, whether one of them holds it modified, and how many waiting CPUs poll it.  Beyond 46 L2s a bit of
+the directory's mask stands for a group of L2s, as in the coarse vectors of large NUMA machines.
 
 What is left out: a third level, bandwidth and bus occupancy, instruction fetches, translation look-aside
 buffers.
 
 Entries of L1 tags: ``line << 1 | writable``.  Entries of L2 tags: ``line``.  0 is empty (line 0 is the NULL
-page, never accessed).  Within a set the most recently used way comes first.
-Directory row: ``line, info``; info = ``mask << 16 | pollers << 1 | modified``.
+page, never accessed).  Within a set the most recently used way comes first. Directory row: ``line, info``;
+info = ``mask << 16 | pollers << 1 | modified``.
 """
 
 from __future__ import annotations
@@ -80,8 +79,7 @@ def directory_home(S, line):
     """First row index to look at for a line.
 
     Blocks of 64 lines are hashed, lines within a block stay neighbours: a walk through memory then walks
-    through
-    the directory, and a directory that is used sparsely keeps most of its memory untouched.
+    through the directory, and a directory that is used sparsely keeps most of its memory untouched.
     """
     block = ((line >> 6) * 0x9E3779B1) >> 12
     return ((block << 6) | (line & 63)) & (S[H_DIRECTORY_SIZE] - 1)
@@ -319,8 +317,7 @@ def take_from_others(S, P, row, line, block, counters, write):
     """Make the other L2s give up (write) or share (read) a line.
 
     Returns the dearest transfer among the L2s that had to answer, in millicycles; for a read of a clean
-    line 0:
-    memory answers, not a cache.
+    line 0: memory answers, not a cache.
     """
     own = S[block + C_L2]
     info = S[row + 1]
@@ -452,8 +449,8 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
         S[H_POLLED_HIT] = 1
         if in_l1 == 0 or S[block + C_POLLED_LINE] != line or clock > S[block + C_POLLED_UNTIL]:
             # After a write the pollers read the line again, which takes one transfer.  Writes of a burst
-            # come before that; a
-            # later one must take the line from them anew, and its request queues behind their reads.
+            # come before that; a later one must take the line from them anew, and its request queues behind
+            # their reads.
             if in_l1:
                 latency += P[P_TRANSFER_PACKAGE] + (polled // INFO_POLLER - 1) * P[P_SPINNER_REREAD]
             S[block + C_POLLED_LINE] = line

@@ -1,16 +1,14 @@
 """The engine: one loop that executes micro-ops of all CPUs in clock order.
 
-``run(S, code, P, micro_op_limit, cycle_limit)`` works on the state array ``S`` (see layout.py), the
-program ``code``
-(int64 rows, see isa.py) and the parameters ``P``; it returns a Status and leaves everything else in ``S``.
-There is no other state, no wall clock and no randomness, so the same arrays give the same run, bit for bit.
+``run(S, code, P, micro_op_limit, cycle_limit)`` works on the state array ``S`` (see layout.py), the program
+``code`` (int64 rows, see isa.py) and the parameters ``P``; it returns a Status and leaves everything else
+in ``S``. There is no other state, no wall clock and no randomness, so the same arrays give the same run,
+bit for bit.
 
 Time is in millicycles.  A micro-op costs its plain instruction cost (``F_COST``), plus what memory, locks
-and the store buffer
-add.  Loads and locked operations wait for their line; plain stores go to a store buffer, which charges a
-share of
-the miss when it drains and stalls the CPU when it is a window behind; a locked operation waits until it is
-empty.
+and the store buffer add.  Loads and locked operations wait for their line; plain stores go to a store
+buffer, which charges a share of the miss when it drains and stalls the CPU when it is a window behind; a
+locked operation waits until it is empty.
 
 Left out: out-of-order execution and branch prediction (their mean is in the plain cost), instruction
 caches.

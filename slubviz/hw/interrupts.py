@@ -1,8 +1,8 @@
 """Interrupts that are due: the table of pending ones, and each CPU's next.
 
 An interrupt is scheduled by time (millicycles) or by a CPU's own micro-op count, with a handler function
-and one argument.
-It is delivered before the first micro-op at or after that point at which the CPU has interrupts enabled.
+and one argument. It is delivered before the first micro-op at or after that point at which the CPU has
+interrupts enabled.
 """
 
 from __future__ import annotations

@@ -8,11 +8,10 @@ Row layout (``F_*`` are offsets into the row)::
 
     op  a  b  c  imm  aux  size  cost
 
-``a``, ``b``, ``c`` are register numbers relative to the frame of the running function, unless the
-table below says otherwise.  ``imm`` is a 32-bit signed number, ``aux`` a register, a target
-or a further number, ``size`` the access width in bytes (4 or 8).  ``cost`` is the plain
-instruction cost in millicycles; the loader fills it in from the machine file, a compiler
-leaves it 0.
+``a``, ``b``, ``c`` are register numbers relative to the frame of the running function, unless the table
+below says otherwise.  ``imm`` is a 32-bit signed number, ``aux`` a register, a target or a further number,
+``size`` the access width in bytes (4 or 8).  ``cost`` is the plain instruction cost in millicycles; the
+loader fills it in from the machine file, a compiler leaves it 0.
 
 Notation: ``r[x]`` is a register, ``m[x]`` memory at byte address ``x``, ``ea = r[b] + imm``.
 """
@@ -27,9 +26,9 @@ F_OP, F_A, F_B, F_C, F_IMM, F_AUX, F_SIZE, F_COST = range(WORDS)
 #: Added to ``op`` by the session to mark a breakpoint on a micro-op.
 BREAK_BIT = 256
 
-#: Words between the end of a function's locals and the first argument of a callee: the
-#: callee's frame header (see ``FRAME_*``).  The register window of a callee therefore starts at
-#: ``caller_window + imm`` where ``imm`` of CALL is ``number_of_locals + FRAME_WORDS``.
+#: Words between the end of a function's locals and the first argument of a callee: the callee's frame
+#: header (see ``FRAME_*``).  The register window of a callee therefore starts at ``caller_window + imm``
+#: where ``imm`` of CALL is ``number_of_locals + FRAME_WORDS``.
 FRAME_WORDS = 6
 #: Header words, counted backwards from a window's register 0.
 FRAME_RETURN_PC = -1  #: micro-op to continue at

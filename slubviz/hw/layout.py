@@ -1,11 +1,10 @@
 """Where everything of a machine's state lies in its one int64 array.
 
-A machine is one array ``S``; one copy is a checkpoint, one hash names a state.  The first
-``HEADER_WORDS`` words say where the regions start, so jitted code needs no other description.
-Regions, in order: header, CPU blocks, scheduler keys and tree, register stacks, counters, stride tables,
-L1 tags, L2 tags, line directory, lock table, interrupt table, owner notes, page frame table, static
-memory, one own slot per
-page frame, backing store.  The backing store is last, so that it can grow by appending.
+A machine is one array ``S``; one copy is a checkpoint, one hash names a state.  The first ``HEADER_WORDS``
+words say where the regions start, so jitted code needs no other description. Regions, in order: header, CPU
+blocks, scheduler keys and tree, register stacks, counters, stride tables, L1 tags, L2 tags, line directory,
+lock table, interrupt table, owner notes, page frame table, static memory, one own slot per page frame,
+backing store.  The backing store is last, so that it can grow by appending.
 
 Names: ``H_*`` header words, ``C_*`` words of a CPU block, ``N_*`` hardware counters, ``I_*`` words of an
 interrupt table row, ``K_*`` words of a lock table row.

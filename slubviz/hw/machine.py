@@ -1,10 +1,9 @@
 """A simulated machine: its state array, and the few things one does with it.
 
 Interface: build one from a MachineSpec, a ProgramImage and a MemoryPlan; ``start`` functions on CPUs;
-``run`` or ``step``;
-``inject`` interrupts; ``read`` and ``write`` memory without cost; ``copy_state`` / ``restore_state`` /
-``state_hash``.
-The whole state is ``machine.state``; the engine keeps nothing elsewhere.
+``run`` or ``step``; ``inject`` interrupts; ``read`` and ``write`` memory without cost; ``copy_state`` /
+``restore_state`` / ``state_hash``. The whole state is ``machine.state``; the engine keeps nothing
+elsewhere.
 """
 
 from __future__ import annotations
@@ -56,10 +55,9 @@ class MemoryPlan:
     """Which page frames exist.
 
     Frame 0 is the NULL page.  ``page_frames`` frames from ``first_frame`` on are page memory;
-    ``node_of_frame``
-    gives each one's node (length ``page_frames``).  Static memory follows at ``static_base`` (page
-    aligned) and has ``static_bytes``; of its
-    first ``noted_bytes`` the machine remembers who claimed each structure last (OWNER_NOTE).
+    ``node_of_frame`` gives each one's node (length ``page_frames``).  Static memory follows at
+    ``static_base`` (page aligned) and has ``static_bytes``; of its first ``noted_bytes`` the machine
+    remembers who claimed each structure last (OWNER_NOTE).
     """
 
     first_frame: int

@@ -1,10 +1,8 @@
 """Machine files: topology, caches and costs of a simulated machine, as TOML.
 
 ``load_machine_file`` reads and checks one.  Every cost carries a value, its unit, where it comes from and
-the range in
-which it is plausible; ``calibrated = true`` says that the value was fitted to published figures.  The
-format is described in
-docs/machine-files.md.
+the range in which it is plausible; ``calibrated = true`` says that the value was fitted to published
+figures.  The format is described in docs/machine-files.md.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Word memory: from a byte address to the word that stores it, and the backing store.
 
 Addresses are physical bytes.  A page frame table entry says where a page's words are and how many bytes
-share one stored
-word (the granule): 8 bytes for pages of structures and small objects (every word is stored), the object
-size rounded down to a
-power of two for larger objects, of which an allocator writes one word.  A page with granules larger than a
-word stores, before each
-word, the offset it belongs to, so that a program that writes a second word into a granule is told so.
+share one stored word (the granule): 8 bytes for pages of structures and small objects (every word is
+stored), the object size rounded down to a power of two for larger objects, of which an allocator writes one
+word.  A page with granules larger than a word stores, before each word, the offset it belongs to, so that a
+program that writes a second word into a granule is told so.
 """
 
 from __future__ import annotations

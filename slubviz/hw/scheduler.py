@@ -1,10 +1,8 @@
 """Which CPU is next: the runnable one with the smallest clock, ties by CPU number.
 
-A tournament tree over the CPUs' keys (clock in millicycles, NEVER when the CPU cannot run): a changed
-clock costs
-log2(CPUs) comparisons, so that 4,096 CPUs are as usable as 8.  ``keys[i]`` belongs to CPU i; ``tree[leaves
-+ i]``
-is i, an inner node holds the winner of its two children, ``tree[1]`` the next CPU.
+A tournament tree over the CPUs' keys (clock in millicycles, NEVER when the CPU cannot run): a changed clock
+costs log2(CPUs) comparisons, so that 4,096 CPUs are as usable as 8.  ``keys[i]`` belongs to CPU i;
+``tree[leaves + i]`` is i, an inner node holds the winner of its two children, ``tree[1]`` the next CPU.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Boot: compile a kernel for a machine, lay out its memory and bring the structures into the state after
 start-up.
 
-What the real kernel does once at boot is done here from outside, at no simulated cost: the buddy lists,
-the per-CPU page lists, the kmalloc
-caches with their per-CPU and per-node structures.  A share of the memory is fragmented, in an order that
-the seed decides, as on a machine that has run for
-a while.
+What the real kernel does once at boot is done here from outside, at no simulated cost: the buddy lists, the
+per-CPU page lists, the kmalloc caches with their per-CPU and per-node structures.  A share of the memory is
+fragmented, in an order that the seed decides, as on a machine that has run for a while.
 """
 
 from __future__ import annotations

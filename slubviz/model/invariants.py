@@ -1,9 +1,8 @@
 """Checks that must hold in a machine's memory: ``check(kernel)`` returns what is broken, one line each.
 
 Two kinds.  Some rules hold whenever no CPU is inside the allocator ("quiet"): every object is in exactly
-one place, chains end correctly, counters agree with the lists,
-locks are free, interrupts are enabled and preempt counts are zero.  In the middle of an operation they are
-expected to be broken.
+one place, chains end correctly, counters agree with the lists, locks are free, interrupts are enabled and
+preempt counts are zero.  In the middle of an operation they are expected to be broken.
 """
 
 from __future__ import annotations

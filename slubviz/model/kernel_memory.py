@@ -1,10 +1,9 @@
 """Typed access from outside to the structures in a machine's memory.
 
 Static memory is stored word for word, so it can be seen as bytes: a struct array becomes a numpy record
-array, and everything a snapshot
-or a check needs of thousands of page structures is one vectorised read.  The view is of the live state: it
-is only valid until the
-machine's state array is replaced (growing store, restored checkpoint).
+array, and everything a snapshot or a check needs of thousands of page structures is one vectorised read.
+The view is of the live state: it is only valid until the machine's state array is replaced (growing store,
+restored checkpoint).
 """
 
 from __future__ import annotations

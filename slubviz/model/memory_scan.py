@@ -76,9 +76,8 @@ def walk_freelists(S, heads, bases, counts, offsets, size, word_bytes, states, l
 def walk_list(S, head, word_bytes, strict, out):
     """Entries of a circular list of list_heads, into ``out``.
 
-    With ``strict`` back pointers are checked.  Without, the list may be in the middle of a change: an
-    entry is
-    put in and taken out so that the forward chain is whole at every moment.
+    With ``strict`` back pointers are checked.  Without, the list may be in the middle of a change: an entry
+    is put in and taken out so that the forward chain is whole at every moment.
 
     Returns the length; -1 if a pointer is wrong, -2 if it does not come back to its head within len(out)
     entries.

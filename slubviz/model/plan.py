@@ -1,8 +1,8 @@
 """What a run does, phase by phase: which function runs on which CPU, and what of it is measured.
 
-Tests share a boot as they did in the original module: A and B are the two halves of one test; C, D, E and
-F each have their own.  Within a boot the
-sizes run in ascending order on one machine, so that caches and free pages are as the size before left them.
+Tests share a boot as they did in the original module: A and B are the two halves of one test; C, D, E and F
+each have their own.  Within a boot the sizes run in ascending order on one machine, so that caches and free
+pages are as the size before left them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What can be asked for, and the checks that need no engine.
 
 ``slubviz list``, the window's choices and every refusal come from here, so none of them has to wait for
-numba.
-A ``SessionJob`` is a checked ``SessionSpec``: the machine, the kernel with its options split, and how much
-memory the run takes.
+numba. A ``SessionJob`` is a checked ``SessionSpec``: the machine, the kernel with its options split, and
+how much memory the run takes.
 """
 
 from __future__ import annotations

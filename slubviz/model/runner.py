@@ -1,11 +1,10 @@
 """Runs cells without a window: in which order, on how many threads.
 
 Interface: ``run_cells``; ``validate`` and the catalog of names come from ``requests``.  The unit of work is
-one boot: a kernel and the tests that share a boot, over all sizes (or one size, with ``fresh_boot``).
-Boots
+one boot: a kernel and the tests that share a boot, over all sizes (or one size, with ``fresh_boot``). Boots
 do not influence each other, so the number of threads changes nothing in the results.  Threads do, because
-the engine
-runs without Python's lock.  The engine is loaded, and the first time ever compiled, only when cells run.
+the engine runs without Python's lock.  The engine is loaded, and the first time ever compiled, only when
+cells run.
 """
 
 from __future__ import annotations

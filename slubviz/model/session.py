@@ -1,9 +1,8 @@
 """A session: one kernel on one machine, running a plan of phases.
 
-Interface: ``boot``, ``run(micro_ops)``, ``step``, ``reset``, ``snapshot``, ``results``.  A command line
-and a window drive the same object; it is
-used by one thread at a time.  Between phases all CPUs are idle; the session then sets their clocks to the
-latest and starts the next functions.
+Interface: ``boot``, ``run(micro_ops)``, ``step``, ``reset``, ``snapshot``, ``results``.  A command line and
+a window drive the same object; it is used by one thread at a time.  Between phases all CPUs are idle; the
+session then sets their clocks to the latest and starts the next functions.
 """
 
 from __future__ import annotations

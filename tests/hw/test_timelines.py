@@ -385,9 +385,8 @@ def test_a_lock_is_handed_over() -> None:
     machine.start(1, function, [STATIC])
     times = list(timeline(machine))
     first, second = ([clock for number, clock in times if number == cpu] for cpu in (0, 1))
-    # CPU 1 takes the line (40) at once, finds the lock taken and waits.  CPU 0 takes the line back for
-    # the release: half of 40 in the store buffer.  At 645 CPU 1 sees it; reading costs it 40, at 685 it
-    # tries
+    # CPU 1 takes the line (40) at once, finds the lock taken and waits.  CPU 0 takes the line back for the
+    # release: half of 40 in the store buffer.  At 645 CPU 1 sees it; reading costs it 40, at 685 it tries
     # again: 19 + 40.
     assert first == [519, 619, 625, 630]
     assert second[:2] == [59, 744]

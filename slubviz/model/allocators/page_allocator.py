@@ -1,14 +1,13 @@
 """The page allocator under the slab allocators, in the form of Linux 2.6.24.
 
 Order-0 pages go through a per-CPU list (``per_cpu_pages``) that is refilled and drained in batches
-under the zone's lock; higher
-orders take the lock each time and come from the buddy lists directly.  One zone per node.
+under the zone's lock; higher orders take the lock each time and come from the buddy lists directly.
+One zone per node.
 
 Left out: migrate types (one free list per order instead of five), reclaim, watermarks beyond the
-first test, the cold list,
-highmem.  ``instructions(n)`` stands for straight-line code whose effect is not modelled; what it
-is, is said beside it.
-Facts: kernel-facts, section 2.8; structure layouts as of 2.6.24.
+first test, the cold list, highmem.  ``instructions(n)`` stands for straight-line code whose effect
+is not modelled; what it is, is said beside it. Facts: kernel-facts, section 2.8; structure layouts
+as of 2.6.24.
 """
 
 MAX_ORDER = 11

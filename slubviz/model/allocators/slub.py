@@ -1,16 +1,14 @@
 """SLUB of Linux 2.6.24-rc1, and with the ten patches of the cover mail of October 2007 (SLUB+).
 
 Each patch is an option, ``PATCH_01`` to ``PATCH_10``; none gives "SLUB", all of them give "SLUB+".
-02, 03 and 05 only change the
-shape of the compiled code (what is inlined, where code lies); here they only decide what is called
-and what is expanded in place.
-08 needs 06: the compare-and-exchange relies on end markers that differ from slab to slab.
+02, 03 and 05 only change the shape of the compiled code (what is inlined, where code lies); here
+they only decide what is called and what is expanded in place. 08 needs 06: the compare-and-exchange
+relies on end markers that differ from slab to slab.
 
 Left out: debugging (red zones, tracking, the full list), sysfs, merging, cpu hotplug, zeroing on
-allocation.
-Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL counts
-refills, as in 3.1; 2.6.25 counted before it
-looked whether there was anything to refill from.
+allocation. Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL
+counts refills, as in 3.1; 2.6.25 counted before it looked whether there was anything to refill
+from.
 """
 
 PATCH_01 = option(0, "deactivated slabs with local objects go to the list's head, others to its tail")
@@ -454,9 +452,8 @@ def get_new_slab(s: kmem_cache, node):
     """Grow the cache.  Returns the state of the locked cpu slab, or 0 without memory.
 
     Interrupts are on meanwhile, so that another task or an interrupt may have given this CPU a
-    slab, or the task may run
-    elsewhere.  A cpu slab that fits is then preferred and the new one discarded; its local
-    freelist is not looked at, and so is lost.
+    slab, or the task may run elsewhere.  A cpu slab that fits is then preferred and the new one
+    discarded; its local freelist is not looked at, and so is lost.
     """
     irq_enable()
     page = new_slab(s, node)

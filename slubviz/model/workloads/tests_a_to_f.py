@@ -2,10 +2,9 @@
 stamp counter.
 
 A: one CPU allocates n objects and keeps the pointers.  B: it frees them in the same order.  C:
-pairs of allocation and free.
-D, E: A and C on every CPU at once.  F: CPUs 1 .. allocate n objects each, CPU 0 frees them all,
-CPU by CPU.
-Objects are not written by the tests.  Facts: kernel-facts, section 6.3.
+pairs of allocation and free. D, E: A and C on every CPU at once.  F: CPUs 1 .. allocate n objects
+each, CPU 0 frees them all, CPU by CPU. Objects are not written by the tests.  Facts: kernel-facts,
+section 6.3.
 
 Every function runs on the CPU that it measures; ``results`` keeps start and stop per CPU.
 """
