@@ -28,6 +28,7 @@ from slubviz.hw.scheduler import set_key
 IntArray = NDArray[np.int64]
 
 STACK_WORDS = 768
+FIRST_HASH = 0x1234567
 INTERRUPT_ROWS = 256
 STRIDE_ENTRIES = 16
 #: States larger than this are kept sparse.
@@ -260,7 +261,7 @@ class Machine:
                 L.H_PAGE_SHIFT: page_shift,
                 L.H_LINE_SHIFT: line_shift,
                 L.H_STORE_WORDS: store_words,
-                L.H_TRACE_HASH: 0x1234567,
+                L.H_TRACE_HASH: FIRST_HASH,
                 L.H_WORD_BYTES: spec.word_bytes,
                 L.H_CPUS_PER_L1: spec.cpus_per_l1,
                 L.H_CPUS_PER_L2: spec.cpus_per_l2,
@@ -439,6 +440,25 @@ class Machine:
         blocks[blocks[:, L.C_STATE] == CpuState.HALTED, L.C_CLOCK] = latest
         return latest
 
+    def zero_counts(self) -> None:
+        """Let clocks, micro-op counts, counters and the trace hash start anew; memory and caches stay.
+
+        Raises
+        ------
+        MachineError
+            If a CPU is busy or an interrupt is pending.
+        """
+        blocks = self.cpu_blocks()
+        if (blocks[:, L.C_STATE] != CpuState.HALTED).any() or (blocks[:, L.C_IRQ_CYCLE] < L.NEVER).any():
+            raise MachineError(
+                "counts can start anew only while every CPU is idle and no interrupt is pending"
+            )
+        for word in (L.C_CLOCK, L.C_STORE_BUSY, L.C_POLLED_UNTIL, L.C_MICRO_OPS, L.C_WAIT_SINCE):
+            blocks[:, word] = 0
+        self.counters()[:] = 0
+        self.state[L.H_MICRO_OPS] = 0
+        self.state[L.H_TRACE_HASH] = FIRST_HASH
+
     def run(self, micro_op_limit: int = NO_LIMIT, cycle_limit: int = NO_LIMIT) -> Status:
         """Run until a limit, a breakpoint, a fault, or until nobody can run.
 
@@ -487,7 +507,8 @@ class Machine:
     ) -> None:
         """Schedule an interrupt: by a CPU's own micro-op count, by cycle, or (neither given) now.
 
-        Now is before a running CPU's next micro-op.  An idle or waiting CPU executes none, so an interrupt by
+        Now is before a running CPU's next micro-op.  An idle or waiting CPU executes none, so an interrupt
+        by
         its count comes only when it runs again.
 
         Raises

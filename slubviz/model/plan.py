@@ -27,6 +27,10 @@ OPERATIONS = {
     "F": "kfree",
 }
 BOOT_GROUPS = (("A", "B"), ("C",), ("D",), ("E",), ("F",))
+#: Smallest of the sizes that the tests run through.
+SMALLEST_SIZE = 8
+#: Operations of all CPUs together in a warm-up; the published tests have 10,000 on each of 8.
+MOST_WARM_UP_OPS = 80_000
 #: Tests that need a second CPU.
 NEEDS_OTHER_CPUS = ("F",)
 
@@ -90,6 +94,16 @@ def phases_for(tests: tuple[str, ...], size: int, ops: int, cpus: int) -> list[P
         Phase("F", "setup", size, False, starts, ops, ops),
         Phase("F", "kfree", size, True, free_all, ops * (cpus - 1), ops),
     ]
+
+
+def size_below(size: int) -> int | None:
+    """The size that runs before this one in the full sequence: the next smaller power of two from 8 on."""
+    return 1 << (size - 1).bit_length() - 1 if size > SMALLEST_SIZE else None
+
+
+def warm_up_ops(ops: int, cpus: int) -> int:
+    """Operations per CPU of a warm-up: as many as will be measured, within what a tenth of a second runs."""
+    return min(ops, max(MOST_WARM_UP_OPS // cpus, 1))
 
 
 def allocating_cpus(tests: tuple[str, ...], cpus: int) -> int:

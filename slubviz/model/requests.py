@@ -74,6 +74,7 @@ class SessionSpec:
     seed: int
     cpus: int | None = None
     options: Mapping[str, int] = field(default_factory=dict)
+    warm_up: bool = False  #: before the first size run the one below it, so that caches and memory are in use
     check: bool = False  #: check every invariant of the allocator at the end of each phase
     tests: tuple[str, ...] = ()  #: all tests of the boot to measure; empty means just ``test``
 
@@ -267,6 +268,7 @@ def session_specs(request: RunRequest) -> list[SessionSpec]:
             seed=request.seed,
             cpus=request.cpus,
             options=request.options,
+            warm_up=not request.fresh_boot,
             check=request.check,
             tests=tests,
         )

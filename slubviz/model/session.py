@@ -21,7 +21,7 @@ from slubviz.model.errors import UserError
 from slubviz.model.geometry import kmalloc_index
 from slubviz.model.invariants import check
 from slubviz.model.kernels import KernelVariant
-from slubviz.model.plan import Phase
+from slubviz.model.plan import Phase, Start, phases_for, size_below, warm_up_ops
 from slubviz.model.published import lookup
 from slubviz.model.requests import SessionSpec, session_job
 from slubviz.model.results import CellResult, error_percent
@@ -78,7 +78,38 @@ class Session:
         """
         self._clear()
         self.kernel = boot(self.job)
+        if self.spec.warm_up:
+            self._warm_up()
         self._next_phase()
+
+    def _warm_up(self) -> None:
+        """Bring the machine into the state of one on which the size below has run.
+
+        Its pages are in the caches and at the head of the free lists then; the per-CPU page lists are
+        drained, and all
+        counts and clocks start at zero, so that counters are those of a machine just booted.
+        """
+        size = size_below(self.spec.sizes[0])
+        if size is None:
+            return
+        cpus = self.machine_spec.cpus
+        for phase in phases_for(self.spec.asked_tests, size, warm_up_ops(self.spec.ops, cpus), cpus):
+            self._run_unseen(phase.starts)
+        self._run_unseen(tuple(Start(cpu, "drain_local_pages", ()) for cpu in range(cpus)))
+        self.machine.zero_counts()
+
+    def _run_unseen(self, starts: tuple[Start, ...]) -> None:
+        machine = self.machine
+        machine.align_clocks()
+        for start in starts:
+            function = self.booted.program.function(start.function)
+            machine.start(start.cpu, function.index, start.arguments)
+        while (status := machine.run(machine.micro_ops + PIECE_MICRO_OPS)) == Status.MICRO_OPS:
+            pass
+        if status == Status.FAULT:
+            raise SimulationFault(self._fault_text())
+        if status == Status.DEADLOCK:
+            raise SimulationFault(self._deadlock_text())
 
     def reset(self) -> None:
         """Back to the start of the run."""

@@ -269,7 +269,7 @@ def real_session(job: JobSpec) -> SessionLike:
     from slubviz.model.requests import SessionSpec
     from slubviz.model.session import Session  # late: loads the engine
 
-    return Session(SessionSpec(**asdict(job)))
+    return Session(SessionSpec(**asdict(job), warm_up=True))
 
 
 def real_catalog() -> Catalog:

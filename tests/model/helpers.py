@@ -21,6 +21,7 @@ def session(
     cpus: int | None = None,
     seed: int = 1,
     small_caches: bool = False,
+    warm_up: bool = False,
     **options: int,
 ) -> Session:
     """A booted session on the E5345 machine; ``tests`` share a boot, e.g. "AB".
@@ -28,7 +29,16 @@ def session(
     With ``small_caches`` the state is small, so that it can be copied thousands of times.
     """
     spec = SessionSpec(
-        "e5345_8p", kernel, tests[0], sizes, ops, seed, cpus=cpus, options=options, tests=tuple(tests)
+        "e5345_8p",
+        kernel,
+        tests[0],
+        sizes,
+        ops,
+        seed,
+        cpus=cpus,
+        options=options,
+        warm_up=warm_up,
+        tests=tuple(tests),
     )
     machine = (
         replace(load_machine("e5345_8p", cpus), l2=CacheGeometry(64 * 1024, 16)) if small_caches else None

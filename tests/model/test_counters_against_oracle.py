@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slubviz.model.invariants import check
 from slubviz.model.results import CellResult
 from tests.model.helpers import session
 from tests.oracle.counters import KERNEL_COUNTERS, Counters
@@ -76,6 +77,21 @@ def test_c_never_leaves_the_fast_path_after_the_first_object(kernel: str) -> Non
         assert cell.counters["ALLOC_FASTPATH"] == 499
         assert cell.counters["FREE_FASTPATH"] == 500
         assert cell.counters["FREE_SLOWPATH"] == 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("tests", "ops"), [("AB", 1000), ("C", 300), ("D", 300), ("F", 300)])
+@pytest.mark.parametrize("size", [8, 64, 2048, 4096])
+def test_a_warm_up_changes_no_counter(size: int, tests: str, ops: int, kernel: str) -> None:
+    """Page counters too: the warm-up gives its pages back."""
+    made = session(tests, (size,), ops, kernel, warm_up=True)
+    assert made.machine.micro_ops == 0
+    assert check(made.booted, expected_allocated=0) == []
+    made.run_to_end()
+    for cell in made.results:
+        expected = run_test(cell.test, size, ops, cpus=8, variant=KERNELS[kernel])
+        compare(cell, expected[OPERATIONS[cell.test]])
+    assert check(made.booted, expected_allocated=0) == []
 
 
 def test_sizes_in_one_sequence_count_as_if_each_were_alone() -> None:

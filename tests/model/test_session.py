@@ -12,6 +12,7 @@ import pytest
 from slubviz.hw.isa import Op, Status
 from slubviz.model.errors import UserError
 from slubviz.model.invariants import check
+from slubviz.model.plan import size_below
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session, SimulationFault
 from tests.model.helpers import all_idle, operation_end_pcs, session
@@ -70,6 +71,21 @@ def test_pieces_of_any_length_give_the_same_run() -> None:
         assert other.machine.trace_hash == whole.machine.trace_hash
         assert other.machine.state_hash() == whole.machine.state_hash()
         assert other.results == whole.results
+
+
+def test_a_warm_machine_answers_sooner_than_a_cold_one() -> None:
+    cold, warm = (finished(session("AB", (64,), 2000, warm_up=warm)) for warm in (False, True))
+    assert warm.results[0].cycles_per_op < 0.9 * cold.results[0].cycles_per_op
+    assert warm.results[0].counters["ALLOC_SLAB"] == cold.results[0].counters["ALLOC_SLAB"]
+    again = finished(session("AB", (64,), 2000, warm_up=True))
+    assert again.machine.state_hash() == warm.machine.state_hash()
+
+
+def test_there_is_nothing_below_the_smallest_size() -> None:
+    below = {size: size_below(size) for size in (1, 8, 9, 16, 64, 96, 192, 4096)}
+    assert below == {1: None, 8: None, 9: 8, 16: 8, 64: 32, 96: 64, 192: 128, 4096: 2048}
+    cold, warm = (finished(session("A", (8,), 50, warm_up=warm)) for warm in (False, True))
+    assert cold.machine.state_hash() == warm.machine.state_hash()
 
 
 def test_reset_starts_again_from_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What the published tables show must come out of the mechanism: order, rises, contention; not the exact cycles."""
+"""What the published tables show must come out of the mechanism: order, rises, contention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from slubviz.model.results import CellResult
 from tests.model.helpers import session
 
-SIZES = (8, 64, 128, 512, 1024, 2048)
+SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 OPS = 10_000
 
 
@@ -17,7 +17,7 @@ OPS = 10_000
 def cells(
     tests: str, kernel: str, sizes: tuple[int, ...] = SIZES, ops: int = OPS
 ) -> dict[tuple[str, int], CellResult]:
-    made = session(tests, sizes, ops, kernel)
+    made = session(tests, sizes, ops, kernel, warm_up=True)
     made.run_to_end()
     return {(cell.test, cell.size_bytes): cell for cell in made.results}
 
@@ -69,7 +69,7 @@ def test_a_free_costs_more_where_the_objects_are_another_cpus() -> None:
 
 def test_most_cells_are_within_a_third_of_the_published_value() -> None:
     found = [cell for kernel in ("slub", "slub+") for cell in cells("AB", kernel).values()]
-    assert len(found) == 24
+    assert len(found) == 36
     for cell in found:
         assert cell.error_percent is not None
         assert abs(cell.error_percent) < 35, (cell.kernel, cell.test, cell.size_bytes, cell.error_percent)

@@ -270,11 +270,10 @@ def rmqueue_bulk(z: zone, pcp: per_cpu_pages):
     pcp.count += taken
 
 
-def free_pages_bulk(z: zone, pcp: per_cpu_pages):
-    """Drain one batch, the coldest first, from a CPU's list."""
+def free_pages_bulk(z: zone, pcp: per_cpu_pages, pages):
+    """Move pages, the coldest first, from a CPU's list back to the zone."""
     count(PCP_DRAIN)
     count(ZONE_LOCK)
-    pages = pcp.batch
     pcp.count -= pages
     spin_lock(z.lock)
     for i in range(pages):
@@ -379,7 +378,17 @@ def free_hot_page(page: page):
     list_add(addressof(page.lru), addressof(pcp.list))
     pcp.count += 1
     if pcp.count >= pcp.high:
-        free_pages_bulk(z, pcp)
+        free_pages_bulk(z, pcp, pcp.batch)
+    irq_restore(flags)
+
+
+def drain_local_pages():
+    """Give all pages on this CPU's lists back to their zones."""
+    flags = irq_save()
+    for nid in range(NR_NODES):
+        pcp = addressof(this_cpu(pagesets).of_node[nid].pcp)
+        if pcp.count > 0:
+            free_pages_bulk(per_node(zones, nid), pcp, pcp.count)
     irq_restore(flags)
 
 
