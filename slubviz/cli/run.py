@@ -76,7 +76,7 @@ class _Outputs:
     metavar="NAME=VALUE",
     help="Set an option of the kernel. May be repeated.",
 )
-@click.option("--fresh-boot", is_flag=True, help="Boot the machine anew for every cell.")
+@click.option("--fresh-boot", is_flag=True, help="Boot for every cell, cold: no warm-up.")
 @click.option(
     "--check", is_flag=True, help="Check every invariant of the allocator at the end of each phase."
 )

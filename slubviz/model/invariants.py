@@ -7,6 +7,8 @@ preempt counts are zero.  In the middle of an operation they are expected to be 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -173,8 +175,8 @@ def check_page_allocator(kernel: BootedKernel, slab_pages: int | None = None) ->
             free_total += len(frames) << order
         zone = memory.one(address, "zone")
         problems += _check_pagesets(kernel, node, covered)
-        free_total -= _statistic(kernel, node, "nr_free_diff") + int(zone["nr_free_pages"])
-        slab_total += _statistic(kernel, node, "nr_slab_diff") + int(zone["nr_slab_pages"].astype(np.int64))
+        free_total -= _statistic(kernel, node, "nr_free_diff") + _signed(kernel, zone["nr_free_pages"])
+        slab_total += _statistic(kernel, node, "nr_slab_diff") + _signed(kernel, zone["nr_slab_pages"])
     if free_total:
         problems.append(f"the zones count {-free_total} more free pages than their lists hold")
     if slab_pages is not None and slab_total != slab_pages:
@@ -187,6 +189,13 @@ def check_page_allocator(kernel: BootedKernel, slab_pages: int | None = None) ->
     if np.any(covered[:BLOCK_PAGES]):
         problems.append("a page below the first one is free")
     return problems
+
+
+def _signed(kernel: BootedKernel, word: np.unsignedinteger[Any]) -> int:
+    """A machine word that may be negative: an atomic counter of which the CPUs hold differences."""
+    bits = 8 * kernel.program.target.word_bytes
+    value = int(word)
+    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def _statistic(kernel: BootedKernel, node: int, field: str) -> int:
