@@ -69,17 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_missing_streams()
-    restore = _raise_on_sigterm()
+    received, restore = _raise_on_signals()
     plain_stdout = sys.stdout
     sys.stdout = cast(TextIO, _CheckedStdout(plain_stdout))
     try:
         code = _run(arguments)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        return _end("interrupted", EXIT_INTERRUPTED)
-    except _Terminated:
-        return _end("terminated", EXIT_TERMINATED)
+    except (KeyboardInterrupt, _Terminated) as signalled:
+        return _end_by_signal(signalled)
     except _StdoutError as error:
         _discard_stdout()
         return _end(f"cannot write to standard output: {error}", EXIT_FAILED)
@@ -87,6 +85,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has all it wanted (`slubviz run | head`).
         _discard_stdout()
         return EXIT_OK
+    except Exception:
+        if not received:
+            raise
+        # A library that was interrupted while it loaded: it tells of a failed import instead.
+        return _end_by_signal(received[0])
     finally:
         sys.stdout = plain_stdout
         restore()
@@ -112,6 +115,12 @@ def _run(arguments: list[str]) -> int:
     except MemoryError:
         return _end("not enough memory: use fewer --ops, --cpus or -j", EXIT_FAILED)
     return EXIT_OK
+
+
+def _end_by_signal(signalled: BaseException) -> int:
+    if isinstance(signalled, _Terminated):
+        return _end("terminated", EXIT_TERMINATED)
+    return _end("interrupted", EXIT_INTERRUPTED)
 
 
 def _end(message: str, code: int) -> int:
@@ -143,16 +152,25 @@ def _open_missing_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
-def _raise_on_sigterm() -> Callable[[], None]:
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise _Terminated
+def _raise_on_signals() -> tuple[list[BaseException], Callable[[], None]]:
+    """Let SIGINT and SIGTERM raise; what they raised, as it may get lost, and how to go back."""
+    received: list[BaseException] = []
 
+    def raise_it(number: int, _frame: FrameType | None) -> None:
+        signalled = _Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
+        received.append(signalled)
+        raise signalled
+
+    numbers = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, or not ours
+        numbers.append(signal.SIGINT)
     try:
-        previous = signal.signal(signal.SIGTERM, terminate)
+        previous = {number: signal.signal(number, raise_it) for number in numbers}
     except ValueError:  # not in the main thread: whoever runs us there handles signals
-        return lambda: None
+        return received, lambda: None
 
     def restore() -> None:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
-    return restore
+    return received, restore

@@ -23,6 +23,7 @@ from slubviz.hw.jit import njit
 from slubviz.hw.layout import (
     C_ARRIVED,
     C_CLOCK,
+    C_CONTENDED,
     C_FUNCTION,
     C_IRQ_CYCLE,
     C_IRQ_DEPTH,
@@ -38,6 +39,7 @@ from slubviz.hw.layout import (
     C_STATE,
     C_STORE_BUSY,
     C_WAIT_ADDRESS,
+    C_WAIT_SINCE,
     C_WINDOW,
     C_WOKEN,
     CPU_WORDS,
@@ -82,6 +84,7 @@ from slubviz.hw.layout import (
     MILLI,
     N_CMPXCHG_FAILED,
     N_INTERRUPTS,
+    N_LOCK_WAIT_MILLICYCLES,
     N_LOCKED_OPS,
     N_LOCKS_CONTENDED,
     N_LOCKS_TAKEN,
@@ -717,9 +720,17 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                     if S[H_EVENT_CPU] >= 0:
                         limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
             elif op == LOCK_NOTE:
-                if imm:
+                if imm == 1:
                     S[counters + N_LOCKS_TAKEN] += 1
                     lock_taken(S, cpu, S[rb] + code[i + 5], ALL_BITS, clock)
+                    if S[block + C_CONTENDED]:
+                        S[counters + N_LOCK_WAIT_MILLICYCLES] += clock - S[block + C_WAIT_SINCE]
+                        S[block + C_CONTENDED] = 0
+                elif imm == 2:
+                    if S[block + C_CONTENDED] == 0:
+                        S[counters + N_LOCKS_CONTENDED] += 1
+                        S[block + C_WAIT_SINCE] = clock
+                        S[block + C_CONTENDED] = 1
                 else:
                     lock_dropped(S, cpu, S[rb] + code[i + 5], ALL_BITS)
             elif op == BARRIER:
@@ -773,7 +784,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
 
             micro_ops += 1
             cpu_micro_ops += 1
-            trace = (trace ^ (pc + (cpu << 24) + (clock << 8))) * HASH_FACTOR
+            trace = ((trace ^ (pc + (cpu << 24))) * HASH_FACTOR ^ clock) * HASH_FACTOR
             pc = next_pc
             if parked or clock > limit:
                 break

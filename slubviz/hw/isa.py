@@ -104,9 +104,9 @@ class Op(IntEnum):
     TRYLOCK = 53  # r[a] = 1 and take it if free, else r[a] = 0; locked
     UNLOCK = 54  # clear the bits with a plain store
     UNLOCK_LOCKED = 55  # clear the bits with a locked operation
-    LOCK_NOTE = (
-        56  # annotation, free of cost: imm 1 = a lock at r[b] + aux was acquired by other means, 0 = released
-    )
+    # annotation, free of cost, of a lock at r[b] + aux that is taken by other means:
+    # imm 1 acquired, 0 released, 2 found taken
+    LOCK_NOTE = 56
     # --- interrupts and preemption ------------------------------------------------------------
     IRQ_SAVE = 57  # r[a] = interrupt flag (1 enabled); disable
     IRQ_RESTORE = 58  # interrupt flag = r[b]

@@ -21,7 +21,6 @@ H_KEYS = 2
 H_TREE = 3
 H_LEAVES = 4  # number of leaves of the tree, a power of two
 H_STACKS = 5
-H_STACK_WORDS = 6
 H_COUNTERS = 7
 H_COUNTER_WORDS = 8
 H_STRIDES = 9
@@ -59,14 +58,11 @@ H_FAULT_ADDRESS = 67
 H_STARTED = 68  # CPUs that take part in a rendezvous
 H_RENDEZVOUS = 69  # CPUs that have arrived
 H_POLLED_HIT = 70  # scratch: the last access touched a line that waiters poll
-H_WORD_BYTES = 71
 H_CPUS_PER_L1 = 72
 H_CPUS_PER_L2 = 73
 H_L2_PER_PACKAGE = 74
-H_CPUS_PER_NODE = 75
 H_COARSE_SHIFT = 76  # L2 number >> this = bit in a directory mask
 H_SKIP_BREAK = 77  # 1: do not stop at the breakpoint of the very next micro-op
-H_NODES = 78
 H_STRIDE_ENTRIES = 79
 H_EVENT_CPU = 80  # scratch: a CPU that became runnable during this micro-op, -1 none
 H_SEQUENCE = 81  # interrupts injected so far
@@ -109,6 +105,7 @@ C_ARRIVED = 41  # at a rendezvous: 1 waits, 2 released
 C_POLLED_LINE = 42  # the line polled by waiters that this CPU wrote last
 C_POLLED_UNTIL = 43  # millicycles: when the waiters have it back
 C_HELD_MASK = 44  # .. +8: the bits of each held lock
+C_CONTENDED = 52  # a lock taken by other means was found taken, and not acquired yet
 
 # --- counters kept by the hardware; a program's own follow -------------------------------------
 N_L2_HIT = 0

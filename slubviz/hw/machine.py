@@ -22,7 +22,7 @@ from slubviz.hw.engine import run
 from slubviz.hw.interrupts import refresh_due
 from slubviz.hw.isa import BREAK_BIT, F_COST, F_IMM, F_OP, FRAME_WORDS, WORDS, CpuState, Fault, Op, Status
 from slubviz.hw.machine_file import DIRECTORY_BITS, MachineSpec
-from slubviz.hw.memory import word_index
+from slubviz.hw.memory import WORD_SHIFT, word_index
 from slubviz.hw.scheduler import set_key
 
 IntArray = NDArray[np.int64]
@@ -57,8 +57,9 @@ class MemoryPlan:
 
     Frame 0 is the NULL page.  ``page_frames`` frames from ``first_frame`` on are page memory;
     ``node_of_frame`` gives each one's node (length ``page_frames``).  Static memory follows at
-    ``static_base`` (page aligned) and has ``static_bytes``; of its first ``noted_bytes`` the machine
-    remembers who claimed each structure last (OWNER_NOTE).
+    ``static_base`` (page aligned) and has ``static_bytes``; ``node_of_static_frame`` gives the node of each
+    of its page frames.  Of its first ``noted_bytes`` the machine remembers who claimed each structure last
+    (OWNER_NOTE).
     """
 
     first_frame: int
@@ -67,6 +68,7 @@ class MemoryPlan:
     static_bytes: int
     node_of_frame: IntArray = field(repr=False)
     noted_bytes: int = 0
+    node_of_static_frame: IntArray | None = field(default=None, repr=False)  #: None: all on node 0
 
 
 def _power_of_two(at_least: int) -> int:
@@ -174,6 +176,70 @@ def priced_code(spec: MachineSpec, code: NDArray[np.int32]) -> IntArray:
     return rows.reshape(-1)
 
 
+def _header_values(spec: MachineSpec, image: ProgramImage, memory: MemoryPlan) -> dict[int, int]:
+    """Header word -> value, for all that do not say where a region starts."""
+    page_shift = spec.page_size_bytes.bit_length() - 1
+    line_shift = spec.line_bytes.bit_length() - 1
+    static_frames = -(-memory.static_bytes // spec.page_size_bytes)
+    frames = (memory.static_base >> page_shift) + static_frames
+    l2_lines = spec.l2_count * spec.l2.sets(spec.line_bytes) * spec.l2.ways
+    return {
+        L.H_CPUS: spec.cpus,
+        L.H_LEAVES: _power_of_two(max(2, spec.cpus)),
+        L.H_COUNTER_WORDS: L.HARDWARE_COUNTERS + image.counters,
+        L.H_L1_SETS: spec.l1.sets(spec.line_bytes),
+        L.H_L1_WAYS: spec.l1.ways,
+        L.H_L2_SETS: spec.l2.sets(spec.line_bytes),
+        L.H_L2_WAYS: spec.l2.ways,
+        L.H_L2_COUNT: spec.l2_count,
+        L.H_DIRECTORY_SIZE: _power_of_two(2 * min(l2_lines, frames << (page_shift - line_shift)) + 16),
+        L.H_LOCKS_SIZE: _power_of_two(2 * spec.cpus + 2),
+        L.H_IRQS_SIZE: INTERRUPT_ROWS,
+        L.H_PAGE_FRAMES: frames,
+        L.H_PAGE_SHIFT: page_shift,
+        L.H_LINE_SHIFT: line_shift,
+        L.H_TRACE_HASH: FIRST_HASH,
+        L.H_CPUS_PER_L1: spec.cpus_per_l1,
+        L.H_CPUS_PER_L2: spec.cpus_per_l2,
+        L.H_L2_PER_PACKAGE: spec.l2_per_package,
+        L.H_COARSE_SHIFT: max(0, (-(-spec.l2_count // DIRECTORY_BITS) - 1).bit_length()),
+        L.H_OWNERS_SIZE: (memory.noted_bytes >> L.OWNER_SHIFT) + 1,
+        L.H_STATIC_ADDRESS: memory.static_base,
+        L.H_STRIDE_ENTRIES: STRIDE_ENTRIES,
+    }
+
+
+def _place_regions(spec: MachineSpec, memory: MemoryPlan, header: dict[int, int]) -> int:
+    """Add to the header where each region starts, and how large the last one is; returns the end of all."""
+    page_shift = header[L.H_PAGE_SHIFT]
+    static_frames = header[L.H_PAGE_FRAMES] - (memory.static_base >> page_shift)
+    start = L.HEADER_WORDS
+    for where, words in (
+        (L.H_CPU_BLOCKS, spec.cpus * L.CPU_WORDS),
+        (L.H_KEYS, header[L.H_LEAVES]),
+        (L.H_TREE, 2 * header[L.H_LEAVES]),
+        (L.H_STACKS, spec.cpus * STACK_WORDS),
+        (L.H_COUNTERS, spec.cpus * header[L.H_COUNTER_WORDS]),
+        (L.H_STRIDES, spec.cpus * STRIDE_ENTRIES * L.STRIDE_WORDS),
+        (L.H_L1, -(-spec.cpus // spec.cpus_per_l1) * header[L.H_L1_SETS] * header[L.H_L1_WAYS]),
+        (L.H_L2, spec.l2_count * header[L.H_L2_SETS] * header[L.H_L2_WAYS]),
+        (L.H_DIRECTORY, 2 * header[L.H_DIRECTORY_SIZE]),
+        (L.H_LOCKS, header[L.H_LOCKS_SIZE] * L.LOCK_ROW),
+        (L.H_IRQS, INTERRUPT_ROWS * L.IRQ_ROW),
+        (L.H_OWNERS, header[L.H_OWNERS_SIZE]),
+        (L.H_FRAMES, header[L.H_PAGE_FRAMES]),
+        (L.H_STATIC, static_frames << (page_shift - 3)),
+        (L.H_OWN_SLOTS, 2 * (memory.first_frame + memory.page_frames)),
+    ):
+        header[where] = start
+        start += words
+    header[L.H_STORE] = start
+    # A sparse state has room for all from the start: growing would copy, and so touch, all of it.
+    sparse = start * 8 >= SPARSE_BYTES
+    header[L.H_STORE_WORDS] = memory.page_frames << (page_shift - 3) if sparse else FIRST_STORE_WORDS
+    return start + header[L.H_STORE_WORDS]
+
+
 class Machine:
     """One simulated machine with a program loaded.
 
@@ -182,6 +248,11 @@ class Machine:
     spec : the machine
     image : the program
     memory : page frames and static memory
+
+    Raises
+    ------
+    MachineError
+        If ``memory`` does not give each static page frame a node of the machine.
     """
 
     def __init__(self, spec: MachineSpec, image: ProgramImage, memory: MemoryPlan) -> None:
@@ -199,109 +270,55 @@ class Machine:
 
     # --- building -----------------------------------------------------------------------
     def _new_state(self) -> IntArray:
-        spec, memory = self.spec, self.memory
-        page_shift = spec.page_size_bytes.bit_length() - 1
-        line_shift = spec.line_bytes.bit_length() - 1
-        leaves = _power_of_two(max(2, spec.cpus))
-        l1_words = spec.l1.sets(spec.line_bytes) * spec.l1.ways
-        l2_words = spec.l2.sets(spec.line_bytes) * spec.l2.ways
-        l1_count = -(-spec.cpus // spec.cpus_per_l1)
-        static_frames = -(-memory.static_bytes // spec.page_size_bytes)
-        first_static = memory.static_base >> page_shift
-        frames = first_static + static_frames
-        lines = frames << (page_shift - line_shift)
-        directory = _power_of_two(2 * min(spec.l2_count * l2_words, lines) + 16)
-        counter_words = L.HARDWARE_COUNTERS + self.image.counters
-        static_words = static_frames << (page_shift - 3)
-        owners = (memory.noted_bytes >> L.OWNER_SHIFT) + 1
-        page_end = memory.first_frame + memory.page_frames
-        regions = (
-            (L.H_CPU_BLOCKS, spec.cpus * L.CPU_WORDS),
-            (L.H_KEYS, leaves),
-            (L.H_TREE, 2 * leaves),
-            (L.H_STACKS, spec.cpus * STACK_WORDS),
-            (L.H_COUNTERS, spec.cpus * counter_words),
-            (L.H_STRIDES, spec.cpus * STRIDE_ENTRIES * L.STRIDE_WORDS),
-            (L.H_L1, l1_count * l1_words),
-            (L.H_L2, spec.l2_count * l2_words),
-            (L.H_DIRECTORY, 2 * directory),
-            (L.H_LOCKS, _power_of_two(2 * spec.cpus + 2) * L.LOCK_ROW),
-            (L.H_IRQS, INTERRUPT_ROWS * L.IRQ_ROW),
-            (L.H_OWNERS, owners),
-            (L.H_FRAMES, frames),
-            (L.H_STATIC, static_words),
-            (L.H_OWN_SLOTS, 2 * page_end),
-        )
-        start = L.HEADER_WORDS
-        header = dict[int, int]()
-        for where, words in regions:
-            header[where] = start
-            start += words
-        # A sparse state has room for all from the start: growing would copy, and so touch, all of it.
-        sparse = start * 8 >= SPARSE_BYTES
-        store_words = memory.page_frames << (page_shift - 3) if sparse else FIRST_STORE_WORDS
-        header[L.H_STORE] = start
-        start += store_words
-        state = zeroed_words(start)
-        header.update(
-            {
-                L.H_CPUS: spec.cpus,
-                L.H_LEAVES: leaves,
-                L.H_STACK_WORDS: STACK_WORDS,
-                L.H_COUNTER_WORDS: counter_words,
-                L.H_L1_SETS: spec.l1.sets(spec.line_bytes),
-                L.H_L1_WAYS: spec.l1.ways,
-                L.H_L2_SETS: spec.l2.sets(spec.line_bytes),
-                L.H_L2_WAYS: spec.l2.ways,
-                L.H_L2_COUNT: spec.l2_count,
-                L.H_DIRECTORY_SIZE: directory,
-                L.H_LOCKS_SIZE: _power_of_two(2 * spec.cpus + 2),
-                L.H_IRQS_SIZE: INTERRUPT_ROWS,
-                L.H_PAGE_FRAMES: frames,
-                L.H_PAGE_SHIFT: page_shift,
-                L.H_LINE_SHIFT: line_shift,
-                L.H_STORE_WORDS: store_words,
-                L.H_TRACE_HASH: FIRST_HASH,
-                L.H_WORD_BYTES: spec.word_bytes,
-                L.H_CPUS_PER_L1: spec.cpus_per_l1,
-                L.H_CPUS_PER_L2: spec.cpus_per_l2,
-                L.H_L2_PER_PACKAGE: spec.l2_per_package,
-                L.H_CPUS_PER_NODE: spec.cpus_per_node,
-                L.H_COARSE_SHIFT: max(0, (-(-spec.l2_count // DIRECTORY_BITS) - 1).bit_length()),
-                L.H_NODES: spec.nodes,
-                L.H_OWNERS_SIZE: owners,
-                L.H_STATIC_ADDRESS: memory.static_base,
-                L.H_STRIDE_ENTRIES: STRIDE_ENTRIES,
-            }
-        )
+        header = _header_values(self.spec, self.image, self.memory)
+        state = zeroed_words(_place_regions(self.spec, self.memory, header))
         for where, value in header.items():
             state[where] = value
-        state[header[L.H_KEYS] : header[L.H_KEYS] + leaves] = L.NEVER
-        tree = header[L.H_TREE]
+        self._clear_tree(state)
+        self._map_page_frames(state)
+        self._map_static_frames(state)
+        for cpu in range(self.spec.cpus):
+            self._init_cpu(state, cpu)
+        return state
+
+    def _clear_tree(self, state: IntArray) -> None:
+        keys, tree, leaves = (int(state[where]) for where in (L.H_KEYS, L.H_TREE, L.H_LEAVES))
+        state[keys : keys + leaves] = L.NEVER
         state[tree + leaves : tree + 2 * leaves] = np.arange(leaves)
         level = leaves
         while level > 1:  # equal keys: the smaller number wins, so that no node names a CPU outside its half
             level >>= 1
             state[tree + level : tree + 2 * level] = state[tree + 2 * level : tree + 4 * level : 2]
-        self._map_frames(state, first_static, static_frames, page_shift)
-        for cpu in range(spec.cpus):
-            self._init_cpu(state, cpu, l1_words)
-        return state
 
-    def _map_frames(self, state: IntArray, first_static: int, static_frames: int, page_shift: int) -> None:
-        table = int(state[L.H_FRAMES])
+    def _map_page_frames(self, state: IntArray) -> None:
         first, count = self.memory.first_frame, self.memory.page_frames
-        numbers = np.arange(first, first + count, dtype=np.int64)
-        slots = state[L.H_OWN_SLOTS] + 2 * numbers
+        start = int(state[L.H_FRAMES]) + first
+        slots = state[L.H_OWN_SLOTS] + 2 * np.arange(first, first + count, dtype=np.int64)
         nodes = self.memory.node_of_frame << L.FRAME_NODE_SHIFT
-        state[table + first : table + first + count] = (slots << L.FRAME_SLOT_SHIFT) | nodes | page_shift
-        slots = state[L.H_STATIC] + (np.arange(static_frames, dtype=np.int64) << (page_shift - 3))
-        state[table + first_static : table + first_static + static_frames] = (slots << L.FRAME_SLOT_SHIFT) | 3
+        state[start : start + count] = (slots << L.FRAME_SLOT_SHIFT) | nodes | state[L.H_PAGE_SHIFT]
 
-    def _init_cpu(self, state: IntArray, cpu: int, l1_words: int) -> None:
+    def _map_static_frames(self, state: IntArray) -> None:
+        page_shift = int(state[L.H_PAGE_SHIFT])
+        first = self.memory.static_base >> page_shift
+        count = int(state[L.H_PAGE_FRAMES]) - first
+        start = int(state[L.H_FRAMES]) + first
+        slots = state[L.H_STATIC] + (np.arange(count, dtype=np.int64) << (page_shift - 3))
+        state[start : start + count] = (slots << L.FRAME_SLOT_SHIFT) | WORD_SHIFT
+        nodes = self.memory.node_of_static_frame
+        if nodes is None:
+            return
+        if nodes.shape != (count,) or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= self.spec.nodes:
+            raise MachineError(
+                f"node_of_static_frame must give each of {count} page frames a node from 0 to "
+                f"{self.spec.nodes - 1}"
+            )
+        state[start : start + count] |= nodes << L.FRAME_NODE_SHIFT
+
+    def _init_cpu(self, state: IntArray, cpu: int) -> None:
         spec = self.spec
         block = int(state[L.H_CPU_BLOCKS]) + cpu * L.CPU_WORDS
         stack = int(state[L.H_STACKS]) + cpu * STACK_WORDS
+        l1_words = int(state[L.H_L1_SETS] * state[L.H_L1_WAYS])
         l2 = cpu // spec.cpus_per_l2
         for where, value in (
             (L.C_PC, -1),
@@ -449,7 +466,8 @@ class Machine:
             If a CPU is busy or an interrupt is pending.
         """
         blocks = self.cpu_blocks()
-        if (blocks[:, L.C_STATE] != CpuState.HALTED).any() or (blocks[:, L.C_IRQ_CYCLE] < L.NEVER).any():
+        pending = blocks[:, [L.C_IRQ_CYCLE, L.C_IRQ_MICRO_OP]] < L.NEVER
+        if (blocks[:, L.C_STATE] != CpuState.HALTED).any() or pending.any():
             raise MachineError(
                 "counts can start anew only while every CPU is idle and no interrupt is pending"
             )
@@ -459,16 +477,16 @@ class Machine:
         self.state[L.H_MICRO_OPS] = 0
         self.state[L.H_TRACE_HASH] = FIRST_HASH
 
-    def run(self, micro_op_limit: int = NO_LIMIT, cycle_limit: int = NO_LIMIT) -> Status:
+    def run(self, micro_op_limit: int = NO_LIMIT, millicycle_limit: int = NO_LIMIT) -> Status:
         """Run until a limit, a breakpoint, a fault, or until nobody can run.
 
         Parameters
         ----------
         micro_op_limit : total micro-op count at which to stop
-        cycle_limit : clock in millicycles at which to stop
+        millicycle_limit : clock in millicycles at which to stop
         """
         while True:
-            status = Status(run(self.state, self.code, self.parameters, micro_op_limit, cycle_limit))
+            status = Status(run(self.state, self.code, self.parameters, micro_op_limit, millicycle_limit))
             if status != Status.NEED_MEMORY:
                 return status
             self._grow_store()

@@ -111,6 +111,7 @@ class MachineSpec:
     fast_cmpxchg_local: bool
     costs: Mapping[str, Cost]
     file_cpus: int = 0  #: CPUs that the machine file says, whatever ``with_cpus`` made of it
+    node_size_fixed: bool = False  #: ``with_cpus`` made it of several nodes, even if only one is left
 
     @property
     def nodes(self) -> int:
@@ -123,7 +124,10 @@ class MachineSpec:
         return -(-self.cpus // self.cpus_per_l2)
 
     def with_cpus(self, cpus: int) -> MachineSpec:
-        """The same machine with another number of CPUs (an SMP machine stays one node).
+        """The same machine with another number of CPUs.
+
+        An SMP machine stays one node; nodes of a NUMA machine keep their size, also when it was cut to one
+        node before.
 
         Raises
         ------
@@ -132,10 +136,11 @@ class MachineSpec:
         """
         if not 1 <= cpus <= MAX_CPUS:
             raise MachineFileError(f"cpus must be 1 to {MAX_CPUS}, not {cpus}")
-        per_node = cpus if self.nodes == 1 else self.cpus_per_node
+        numa = self.nodes > 1 or self.node_size_fixed
+        per_node = self.cpus_per_node if numa else cpus
         if -(-cpus // per_node) > MAX_NODES:
             raise MachineFileError(f"{cpus} CPUs make more than {MAX_NODES} nodes of {per_node}")
-        return replace(self, cpus=cpus, cpus_per_node=per_node)
+        return replace(self, cpus=cpus, cpus_per_node=per_node, node_size_fixed=numa)
 
     def with_costs(self, values: Mapping[str, float]) -> MachineSpec:
         """The same machine with other cost values (for calibration and what-if runs)."""

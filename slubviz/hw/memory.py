@@ -63,13 +63,6 @@ def word_index(S, address, size, write):
 
 
 @njit("int64(int64[::1], int64)", internal=True)
-def home_node(S, address):
-    """Node whose memory holds an address (which must be valid)."""
-    entry = S[S[H_FRAMES] + (address >> S[H_PAGE_SHIFT])]
-    return (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-
-
-@njit("int64(int64[::1], int64)", internal=True)
 def chunk_words(S, shift):
     """Words that a page of this granule needs in the backing store."""
     count = 1 << (S[H_PAGE_SHIFT] - shift)

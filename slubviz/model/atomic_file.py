@@ -101,7 +101,12 @@ def _resolve(text: str) -> Path:
     """The file a path stands for: links are followed, so that a link is kept and its target replaced."""
     if not text or "\0" in text:
         raise OutputError(f"{quoted_path(text)} is not a file name")
-    target = os.path.realpath(text)
+    try:
+        target = os.path.realpath(text)
+    except OSError as error:  # a relative path in a working folder that is gone
+        raise _output_error(text, error) from error
+    if text.endswith(os.sep) and not os.path.isdir(target):
+        raise OutputError(f"cannot write {quoted_path(text)}: it names a folder; give a file name")
     if os.path.islink(target):
         raise OutputError(f"cannot write {quoted_path(text)}: the link leads to itself")
     return Path(target)
@@ -111,7 +116,7 @@ def _written_in_place(text: str) -> bool:
     """Whether ``text`` names something that a rename must not replace."""
     try:
         mode = os.stat(text).st_mode
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in the name
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or _own_stream(text) is not None
 

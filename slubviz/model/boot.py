@@ -4,6 +4,9 @@ start-up.
 What the real kernel does once at boot is done here from outside, at no simulated cost: the buddy lists, the
 per-CPU page lists, the kmalloc caches with their per-CPU and per-node structures.  A share of the memory is
 fragmented, in an order that the seed decides, as on a machine that has run for a while.
+
+On a NUMA machine a CPU's and a node's own structures and the page structures of a node's memory lie on that
+node; all other static memory lies on node 0.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 
 from slubviz.hw.machine import Machine, MemoryPlan, ProgramImage
 from slubviz.hw.machine_file import MachineSpec
+from slubviz.model.errors import UserError
 from slubviz.model.geometry import (
     MAX_ORDER,
     OrderOptions,
@@ -28,8 +32,6 @@ from slubviz.model.lang import Program
 from slubviz.model.requests import BLOCK_PAGES, FRAGMENTED_SHARE, SessionJob, compile_kernel, memory_frames
 
 FRAGMENT_PAGES = 4
-PG_BUDDY = 19
-NODE_SHIFT = 20
 WATERMARK_PAGES = 128
 
 
@@ -96,12 +98,53 @@ def boot(job: SessionJob) -> BootedKernel:
         static_bytes=program.static_end - program.static_base,
         node_of_frame=nodes,
         noted_bytes=pages.address + pages.size_bytes - program.static_base,
+        node_of_static_frame=_static_nodes(program, job.machine, nodes),
     )
-    machine = Machine(job.machine, image, plan)
+    try:
+        machine = Machine(job.machine, image, plan)
+    except (MemoryError, OSError) as error:  # OSError: what mmap raises
+        raise UserError(
+            f"not enough memory to simulate {job.machine.name} with {job.machine.cpus} CPUs and "
+            f"{program.static_end - program.static_base:,} bytes of globals: use fewer --ops or --cpus"
+        ) from error
     kernel = BootedKernel(machine, program, KernelMemory(machine, program), job.variant, job.orders)
     _start_page_allocator(kernel, job.spec.seed)
     _start_slub(kernel)
     return kernel
+
+
+def _static_nodes(program: Program, spec: MachineSpec, node_of_frame: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The node of each page of static memory.
+
+    Parameters
+    ----------
+    program : compiled with per-CPU and per-node elements on whole pages, if the machine has several nodes
+    node_of_frame : node of each page frame from ``BLOCK_PAGES`` on
+    """
+    page_size = spec.page_size_bytes
+    nodes = np.zeros(-(-(program.static_end - program.static_base) // page_size), dtype=np.int64)
+    if spec.nodes == 1:
+        return nodes
+    for variable in program.globals.values():
+        if variable.per and variable.size_bytes:
+            first = (variable.address - program.static_base) // page_size
+            owners = np.arange(variable.count) // (spec.cpus_per_node if variable.per == "cpu" else 1)
+            end = first + variable.size_bytes // page_size
+            nodes[first:end] = np.repeat(owners, variable.stride_bytes // page_size)
+    _put_page_structs(program, page_size, nodes, node_of_frame)
+    return nodes
+
+
+def _put_page_structs(
+    program: Program, page_size: int, nodes: NDArray[np.int64], node_of_frame: NDArray[np.int64]
+) -> None:
+    """A page of mem_map lies on the node of the page frame whose structure is the first to begin in it."""
+    pages, offset = program.globals["mem_map"], program.globals["mem_map"].address - program.static_base
+    first, end = offset // page_size, -(-(offset + pages.size_bytes) // page_size)
+    starts = np.arange(first, end, dtype=np.int64) * page_size - offset
+    frames = np.clip(-(-starts // pages.stride_bytes), 0, pages.count - 1)
+    node_of_struct = np.concatenate([np.zeros(BLOCK_PAGES, dtype=np.int64), node_of_frame])
+    nodes[first:end] = node_of_struct[frames]
 
 
 # --- page allocator --------------------------------------------------------------------------------
@@ -141,7 +184,8 @@ def _start_page_allocator(kernel: BootedKernel, seed: int) -> None:
     lru = program.struct("page").fields["lru"].offset_bytes
     map_address = memory.global_address("mem_map")
     per_node = plan.page_frames // spec.nodes
-    pages["flags"][plan.first_frame :] = plan.node_of_frame.astype(np.uint64) << np.uint64(NODE_SHIFT)
+    node_shift, buddy = program.constants["NODE_SHIFT"], 1 << program.constants["PG_buddy"]
+    pages["flags"][plan.first_frame :] = plan.node_of_frame.astype(np.uint64) << np.uint64(node_shift)
     pages["inuse"][plan.first_frame :] = -1  # the map count of a page that nobody maps
     areas = program.struct("zone").fields["free_area"].offset_bytes
     area_bytes = program.struct("free_area").size_bytes
@@ -155,7 +199,7 @@ def _start_page_allocator(kernel: BootedKernel, seed: int) -> None:
         zone["pages_low"] = WATERMARK_PAGES
         lists: dict[int, list[int]] = {order: [] for order in range(MAX_ORDER)}
         for frame, order in _free_blocks(first, per_node // BLOCK_PAGES, seed, node):
-            pages[frame]["flags"] |= 1 << PG_BUDDY
+            pages[frame]["flags"] |= buddy
             pages[frame]["private"] = order
             lists[order].append(map_address + frame * page_bytes + lru)
         zone["nr_free_pages"] = sum(len(entries) << order for order, entries in lists.items())
@@ -209,7 +253,7 @@ def _start_pagesets(kernel: BootedKernel) -> None:
 def _start_slub(kernel: BootedKernel) -> None:
     spec, program = kernel.machine.spec, kernel.program
     sizes = kmalloc_cache_sizes(spec.page_size_bytes)
-    empty = 1 if "PATCH_06" in program.options and program.options["PATCH_06"].value else 0
+    empty = program.constants["EMPTY_FREELIST"]
     for index, size in sizes.items():
         _start_cache(kernel, index, size, empty)
     table = program.globals["size_index"]

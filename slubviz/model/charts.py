@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -76,6 +77,7 @@ def results_png(
     """
     # Its notes ("building the font cache") are nothing the user can act on.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    os.environ["MPLBACKEND"] = "agg"  # no window is opened, and the user's choice may not exist here
     import matplotlib
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -17,15 +17,22 @@ from slubviz.hw.isa import CpuState
 from slubviz.model.boot import BootedKernel
 from slubviz.model.geometry import MAX_ORDER, kmalloc_cache_sizes
 from slubviz.model.requests import BLOCK_PAGES
-from slubviz.model.slub_view import CacheView, cpu_slabs, list_frames, read_cache
+from slubviz.model.slub_view import (
+    CacheView,
+    cpu_slabs,
+    has_end_markers,
+    list_frames,
+    page_flag,
+    read_cache,
+)
 from slubviz.model.symbols import lock_name
 
 IntArray = NDArray[np.int64]
-PG_LOCKED, PG_ACTIVE, PG_SLAB, PG_BUDDY = 0, 6, 7, 19
 _WALK_ERRORS = {
     -1: "leads out of the slab or is misaligned",
     -2: "holds an object twice, or one that another list holds",
     -3: "cannot be read",
+    -4: "does not end in the slab's own end",
 }
 
 
@@ -48,7 +55,7 @@ def check(kernel: BootedKernel, expected_allocated: int | None = None) -> list[s
         try:
             view = read_cache(kernel, index)
         except ValueError as error:
-            problems.append(f"{kernel.cache_name(index)}: partial list is broken: {error}")
+            problems.append(f"{kernel.cache_name(index)}: {error}")
             continue
         problems += check_cache(kernel, index, view)
         allocated += int((view.table.object_state == 2).sum())
@@ -120,21 +127,54 @@ def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:
             problems.append(
                 f"{name}: nr_slabs of node {node} is {view.nr_slabs[node]}, there are {slabs} slabs"
             )
-    return problems + _check_ends(kernel, index)
+    references = kernel.memory.global_structs("mem_map")["_count"][table.page_frame]
+    complain(references != 1, "has a page reference count that is not 1")
+    if has_end_markers(kernel):
+        complain(view.ends & 1 == 0, "has no end marker")
+        _, slab, slabs_with = np.unique(view.ends, return_inverse=True, return_counts=True)
+        complain(slabs_with[slab] > 1, "has the same end marker as another slab")
+    return problems + _check_cpu_slabs(kernel, index, view)
 
 
-def _check_ends(kernel: BootedKernel, index: int) -> list[str]:
-    """A cpu slab that does not exist has no objects; with end markers, each chain ends in its own
-    slab's."""
+def _check_cpu_slabs(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:
+    """Each kmem_cache_cpu: its slab is one of this cache and nobody else's; its copies of fields agree."""
+    name, table = kernel.cache_name(index), view.table
+    cache = kernel.memory.one(kernel.cache_address(index), "kmem_cache")
+    page_bytes = kernel.program.struct("page").size_bytes
+    addresses = kernel.memory.global_address("mem_map") + table.page_frame * page_bytes
+    slab_of = {int(address): i for i, address in enumerate(addresses)}
+    owner_of: dict[int, int] = {}
     problems = []
-    option = kernel.program.options.get("PATCH_06")
     for cpu, slab in enumerate(cpu_slabs(kernel, index)):
-        head = int(slab["freelist"])
-        if slab["page"] == 0 and head & ~1:
-            problems.append(f"{kernel.cache_name(index)}: CPU {cpu} has a freelist without a slab")
-        if option and option.value and head == 0:
-            problems.append(f"{kernel.cache_name(index)}: CPU {cpu} has NULL where an end marker belongs")
+        where, page = f"{name}: CPU {cpu}", int(slab["page"])
+        if slab["objects"] != cache["objects"]:
+            problems.append(f"{where} notes {slab['objects']} objects per slab, not {cache['objects']}")
+        if slab["objsize"] != cache["objsize"]:
+            problems.append(f"{where} notes objects of {slab['objsize']} bytes, not {cache['objsize']}")
+        if page == 0:
+            problems += _check_empty_cpu_slab(kernel, where, int(slab["freelist"]))
+            continue
+        if page not in slab_of:
+            problems.append(f"{where} has a cpu slab {page:#x} that is no slab of this cache")
+            continue
+        if page in owner_of:
+            problems.append(f"{where} has the same cpu slab as CPU {owner_of[page]}")
+        owner_of[page] = cpu
+        node = int(table.node[slab_of[page]])
+        if slab["node"] != node:
+            problems.append(f"{where} notes node {slab['node']} for a cpu slab of node {node}")
     return problems
+
+
+def _check_empty_cpu_slab(kernel: BootedKernel, where: str, head: int) -> list[str]:
+    """The freelist of a CPU without a slab: NULL, or any end marker, for the last slab's stays there."""
+    if head and not head & 1:
+        return [f"{where} has a freelist without a slab"]
+    if has_end_markers(kernel) and head == 0:
+        return [f"{where} has NULL where an end marker belongs"]
+    if head and not has_end_markers(kernel):
+        return [f"{where} has an end marker where NULL belongs"]
+    return []
 
 
 def check_page_allocator(kernel: BootedKernel, slab_pages: int | None = None) -> list[str]:
@@ -147,6 +187,7 @@ def check_page_allocator(kernel: BootedKernel, slab_pages: int | None = None) ->
     """
     memory, program = kernel.memory, kernel.program
     pages = memory.global_structs("mem_map")
+    flags = pages["flags"].astype(np.int64)
     covered = np.zeros(len(pages), dtype=np.int64)
     problems: list[str] = []
     areas = program.struct("zone").fields["free_area"].offset_bytes
@@ -166,10 +207,12 @@ def check_page_allocator(kernel: BootedKernel, slab_pages: int | None = None) ->
                 problems.append(f"{where}: nr_free does not match its length {len(frames)}")
             if np.any(frames & ((1 << order) - 1)):
                 problems.append(f"{where}: a block is not aligned to its size")
-            if np.any((pages["flags"][frames].astype(np.int64) >> PG_BUDDY & 1) == 0) or np.any(
-                pages["private"][frames] != order
-            ):
+            marked = page_flag(kernel, flags[frames], "PG_buddy")
+            if not marked.all() or np.any(pages["private"][frames] != order):
                 problems.append(f"{where}: a block is not marked as free with this order")
+            # A list holds blocks of its own zone only: a buddy on it could have been merged.
+            if order < MAX_ORDER - 1 and np.any(np.isin(frames ^ (1 << order), frames)):
+                problems.append(f"{where}: a block and its buddy are both free and not merged")
             for frame in frames:
                 covered[frame : frame + (1 << order)] += 1
             free_total += len(frames) << order
@@ -183,9 +226,12 @@ def check_page_allocator(kernel: BootedKernel, slab_pages: int | None = None) ->
         problems.append(f"the zones count {slab_total} slab pages, slabs hold {slab_pages}")
     if np.any(covered > 1):
         problems.append(f"page {int(np.flatnonzero(covered > 1)[0])} is free twice")
-    used = (pages["flags"].astype(np.int64) >> PG_SLAB & 1) == 1
+    used = page_flag(kernel, flags, "PG_slab")
     if np.any(used & (covered > 0)):
         problems.append(f"page {int(np.flatnonzero(used & (covered > 0))[0])} is a slab and free")
+    held = (pages["_count"] != 0) & (covered > 0)
+    if np.any(held):
+        problems.append(f"page {int(np.flatnonzero(held)[0])} is free and has references")
     if np.any(covered[:BLOCK_PAGES]):
         problems.append("a page below the first one is free")
     return problems

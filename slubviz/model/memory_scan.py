@@ -17,13 +17,14 @@ def read_pointer(S, address, word_bytes):
     return (S[index] >> (32 if address & 4 else 0)) & 0xFFFFFFFF
 
 
-@njit("int64(int64[::1], int64, int64, int64, int64, int64, uint8[::1], int64)")
-def walk_freelist(S, head, base, size, count, word_bytes, state, mark):
+@njit("int64(int64[::1], int64, int64, int64, int64, int64, int64, uint8[::1], int64)")
+def walk_freelist(S, head, end, base, size, count, word_bytes, state, mark):
     """Follow a freelist from ``head`` and mark its objects.
 
     Parameters
     ----------
     head : first object, or an end (NULL, or any value with bit 0 set)
+    end : the end that this slab's lists must have
     base, size, count : address of the slab's first object, object size, objects
     state : uint8, shape (count,): what is known of the objects; 2 is "not seen yet"
     mark : written for each object of this list
@@ -31,7 +32,7 @@ def walk_freelist(S, head, base, size, count, word_bytes, state, mark):
     Returns
     -------
     Length of the list; or negative: -1 leaves the slab or is misaligned, -2 an object is met twice, -3
-    unreadable.
+    unreadable, -4 ends in another value than ``end``.
     """
     length = 0
     object_address = head
@@ -48,19 +49,21 @@ def walk_freelist(S, head, base, size, count, word_bytes, state, mark):
         if following == -1:
             return -3
         object_address = following
+    if object_address != end:
+        return -4
     return length
 
 
 @njit(
-    "void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, uint8[::1],"
+    "void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, uint8[::1],"
     " int64[::1], int64)"
 )
-def walk_freelists(S, heads, bases, counts, offsets, size, word_bytes, states, lengths, mark):
+def walk_freelists(S, heads, ends, bases, counts, offsets, size, word_bytes, states, lengths, mark):
     """``walk_freelist`` for every slab of a cache.
 
     Parameters
     ----------
-    heads, bases, counts : int64, shape (S,)
+    heads, ends, bases, counts : int64, shape (S,)
     offsets : int64, shape (S,): where a slab's objects start in ``states``
     states : uint8, all objects end to end
     lengths : int64, shape (S,): receives the result per slab
@@ -68,7 +71,15 @@ def walk_freelists(S, heads, bases, counts, offsets, size, word_bytes, states, l
     for i in range(len(heads)):
         first = offsets[i]
         lengths[i] = walk_freelist(
-            S, heads[i], bases[i], size, counts[i], word_bytes, states[first : first + counts[i]], mark
+            S,
+            heads[i],
+            ends[i],
+            bases[i],
+            size,
+            counts[i],
+            word_bytes,
+            states[first : first + counts[i]],
+            mark,
         )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slubviz.hw.machine_file import MachineSpec
 from slubviz.model.errors import RequestError, UserError, unknown_name
 from slubviz.model.geometry import LARGEST_ORDER, MAX_ORDER, OrderOptions, page_order, pages_for
+from slubviz.model.kernel_contract import check_contract
 from slubviz.model.kernels import KERNELS, KernelVariant, load_kernel
 from slubviz.model.lang import KernelLanguageError, Program, Target, compile_program
 from slubviz.model.machines import load_machine, machine_files
@@ -35,9 +36,6 @@ SPARE_PAGES_PER_CPU = 256
 MOST_KEPT_OBJECTS = 1 << 28
 #: Boot parameters of the slab geometry; options too, but not of the kernel program.
 ORDER_OPTIONS = ("slub_min_order", "slub_max_order", "slub_min_objects")
-#: What the workloads and the boot need of a kernel program.
-NEEDED_FUNCTIONS = ("kmalloc", "kfree")
-NEEDED_GLOBALS = ("kmalloc_caches", "size_index", "cache_cpus", "cache_nodes")
 _COMPILING = threading.Lock()
 
 
@@ -225,7 +223,14 @@ def compile_kernel(job: SessionJob) -> Program:
         "NR_PAGE_FRAMES": top,
         "OBJECTS_PER_CPU": job.spec.ops,
     }
-    target = Target(machine.word_bytes, constants, top * machine.page_size_bytes, machine.line_bytes)
+    target = Target(
+        machine.word_bytes,
+        constants,
+        static_base=top * machine.page_size_bytes,
+        line_bytes=machine.line_bytes,
+        # on whole pages, because the node of memory is a page's
+        element_align_bytes=machine.page_size_bytes if machine.nodes > 1 else 0,
+    )
     try:
         # One at a time: CPython 3.11 loses count of its recursion when two threads build syntax trees.
         with _COMPILING:
@@ -234,13 +239,7 @@ def compile_kernel(job: SessionJob) -> Program:
         if error.line == 0:
             raise _wrong_option(job, error) from error
         raise
-    names = {function.name for function in program.functions}
-    missing = [f"function {name}" for name in NEEDED_FUNCTIONS if name not in names]
-    missing += [f"global {name}" for name in NEEDED_GLOBALS if name not in program.globals]
-    if missing:
-        raise UserError(
-            f"{variant.name}: the kernel file lacks {', '.join(missing)}; compare it with slub.py"
-        )
+    check_contract(variant.name, program, machine.page_size_bytes)
     return program
 
 

@@ -32,6 +32,8 @@ from slubviz.model.snapshot_builder import build_snapshot
 SAMPLE_MICRO_OPS = 1 << 15
 #: Micro-ops between two looks at the stop flag, about a tenth of a second.
 PIECE_MICRO_OPS = 4_000_000
+#: A warm-up of more is given up; the longest of a sound kernel takes a third of it.
+MOST_WARM_UP_MICRO_OPS = 100_000_000
 
 
 class SimulationFault(UserError):
@@ -78,38 +80,44 @@ class Session:
         """
         self._clear()
         self.kernel = boot(self.job)
-        if self.spec.warm_up:
-            self._warm_up()
+        if self.spec.warm_up and not self._warm_up():
+            # Nobody hears Pause or Ctrl-C in here: what hangs or faults is to do so where it is seen.
+            self.kernel = boot(self.job)
         self._next_phase()
 
-    def _warm_up(self) -> None:
+    def _warm_up(self) -> bool:
         """Bring the machine into the state of one on which the size below has run.
 
         Its pages are in the caches and at the head of the free lists then; the per-CPU page lists are
-        drained, and all
-        counts and clocks start at zero, so that counters are those of a machine just booted.
+        drained, and all counts and clocks start at zero, so that counters are those of a machine just
+        booted.  False if the kernel program failed or did not come to an end.
         """
         size = size_below(self.spec.sizes[0])
         if size is None:
-            return
+            return True
         cpus = self.machine_spec.cpus
-        for phase in phases_for(self.spec.asked_tests, size, warm_up_ops(self.spec.ops, cpus), cpus):
-            self._run_unseen(phase.starts)
-        self._run_unseen(tuple(Start(cpu, "drain_local_pages", ()) for cpu in range(cpus)))
+        stages = phases_for(self.spec.asked_tests, size, warm_up_ops(self.spec.ops, cpus), cpus)
+        for starts in (
+            *(phase.starts for phase in stages),
+            tuple(Start(cpu, "drain_local_pages", ()) for cpu in range(cpus)),
+        ):
+            if not self._run_unseen(starts):
+                return False
         self.machine.zero_counts()
+        return True
 
-    def _run_unseen(self, starts: tuple[Start, ...]) -> None:
+    def _run_unseen(self, starts: tuple[Start, ...]) -> bool:
+        """Run functions to their end; False if they do not reach it."""
         machine = self.machine
         machine.align_clocks()
+        machine.expect_rendezvous(len(starts))
         for start in starts:
             function = self.booted.program.function(start.function)
             machine.start(start.cpu, function.index, start.arguments)
-        while (status := machine.run(machine.micro_ops + PIECE_MICRO_OPS)) == Status.MICRO_OPS:
-            pass
-        if status == Status.FAULT:
-            raise SimulationFault(self._fault_text())
-        if status == Status.DEADLOCK:
-            raise SimulationFault(self._deadlock_text())
+        status = Status.MICRO_OPS
+        while status == Status.MICRO_OPS and machine.micro_ops < MOST_WARM_UP_MICRO_OPS:
+            status = machine.run(machine.micro_ops + PIECE_MICRO_OPS)
+        return status == Status.HALTED
 
     def reset(self) -> None:
         """Back to the start of the run."""
@@ -279,8 +287,8 @@ class Session:
         """What each counter gained in this phase, summed over the CPUs; the kernel's first."""
         gained = (self.machine.counters() - self._counters_before).sum(axis=0)
         pairs = [(name, int(value)) for name, value in zip(self.counter_names(), gained, strict=True) if name]
-        kernel = [pair for pair in pairs if pair[0] in self.booted.program.counters]
-        return dict(kernel + [pair for pair in pairs if pair not in kernel])
+        own = set(self.booted.program.counters)
+        return dict(sorted(pairs, key=lambda pair: pair[0] not in own))  # stable: else in their order
 
     # --- looking ---------------------------------------------------------------------------------
     def counters_before(self) -> np.ndarray:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slubviz.model.boot import BootedKernel
+from slubviz.model.geometry import LARGEST_ORDER
 from slubviz.model.memory_scan import walk_freelists, walk_list
 from slubviz.model.snapshot import ObjectState, SlabState, SlabTable
 
 IntArray = NDArray[np.int64]
-PG_LOCKED, PG_FROZEN, PG_SLAB, NODE_SHIFT = 0, 6, 7, 20
 _NOT_SEEN = int(ObjectState.ALLOCATED)
 
 
@@ -23,9 +23,22 @@ class CacheView:
     table: SlabTable
     own_free: IntArray  #: length of the slab's own freelist; negative: see memory_scan.walk_freelist
     cpu_free: IntArray  #: length of the owning CPU's freelist, 0 without owner; negative likewise
+    ends: IntArray  #: what ends the slab's freelists, NULL without end markers
     partial_pages: dict[int, IntArray]  #: node -> page frames on its partial list, in order
     nr_partial: IntArray
     nr_slabs: IntArray
+
+
+def page_flag(kernel: BootedKernel, flags: IntArray, name: str) -> NDArray[np.bool_]:
+    """Which of some words of page flags have a flag set, by its name in the kernel, ``"PG_slab"``."""
+    found: NDArray[np.bool_] = flags >> kernel.program.constants[name] & 1 == 1
+    return found
+
+
+def has_end_markers(kernel: BootedKernel) -> bool:
+    """Whether each slab's freelists end in a marker of their own (patch 06) and not in NULL."""
+    option = kernel.program.options.get("PATCH_06")
+    return option is not None and option.value != 0
 
 
 def cpu_slabs(kernel: BootedKernel, index: int) -> NDArray[np.void]:
@@ -67,7 +80,10 @@ def list_frames(kernel: BootedKernel, head: int, *, strict: bool = True) -> IntA
         raise ValueError("a back pointer is wrong" if length == -1 else "it does not come back to its head")
     page = kernel.program.struct("page")
     first = kernel.memory.global_address("mem_map") + page.fields["lru"].offset_bytes
-    return (out[:length] - first) // page.size_bytes
+    frames, rest = np.divmod(out[:length] - first, page.size_bytes)
+    if np.any(rest != 0) or np.any((frames < 0) | (frames >= kernel.program.globals["mem_map"].count)):
+        raise ValueError("it leads to something that is no page")
+    return frames
 
 
 def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> CacheView:
@@ -81,18 +97,19 @@ def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> Cach
     Raises
     ------
     ValueError
-        If a partial list is broken.
+        If a partial list is broken, or the cache's geometry is impossible.
     """
     machine, memory = kernel.machine, kernel.memory
     pages = memory.global_structs("mem_map")
     address = kernel.cache_address(index)
     cache = memory.one(address, "kmem_cache")
     flags = pages["flags"].astype(np.int64)
-    frames = np.flatnonzero((flags >> PG_SLAB & 1 == 1) & (pages["slab"] == address)).astype(np.int64)
+    is_slab = page_flag(kernel, flags, "PG_slab") & (pages["slab"] == address)
+    frames = np.flatnonzero(is_slab).astype(np.int64)
     flags = flags[frames]
     records = pages[frames]
     count = len(frames)
-    objects = np.full(count, int(cache["objects"]), dtype=np.int64)
+    objects = np.full(count, _objects_per_slab(cache, machine.spec.page_size_bytes), dtype=np.int64)
     first = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(objects, out=first[1:])
     states = np.full(int(first[-1]), _NOT_SEEN, dtype=np.uint8)
@@ -101,9 +118,12 @@ def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> Cach
     size, word_bytes = int(cache["size"]), machine.spec.word_bytes
     own_free = np.zeros(count, dtype=np.int64)
     heads = records["freelist"].astype(np.int64)
+    marked = has_end_markers(kernel)
+    ends = records["end"].astype(np.int64) if marked else np.zeros(count, dtype=np.int64)
     walk_freelists(
         machine.state,
         heads,
+        ends,
         bases,
         objects,
         first[:-1],
@@ -113,12 +133,15 @@ def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> Cach
         own_free,
         int(ObjectState.FREE),
     )
-    owner, cpu_free = _cpu_side(kernel, index, frames, bases, objects, first, size, states)
+    owner, cpu_free = _cpu_side(kernel, index, frames, ends, bases, objects, first, size, states)
     partial, nr_partial, nr_slabs = {}, [], []
     for node, node_address in enumerate(node_addresses(kernel, index)):
         structure = memory.one(node_address, "kmem_cache_node")
         head = memory.field_address(node_address, "kmem_cache_node", "partial")
-        partial[node] = list_frames(kernel, head, strict=strict)
+        try:
+            partial[node] = list_frames(kernel, head, strict=strict)
+        except ValueError as error:
+            raise ValueError(f"partial list of node {node} is broken: {error}") from error
         nr_partial.append(int(structure["nr_partial"]))
         nr_slabs.append(int(structure["nr_slabs"]))
     listed = np.concatenate(list(partial.values())) if partial else np.zeros(0, dtype=np.int64)
@@ -136,11 +159,11 @@ def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> Cach
     state[handed_out >= objects] = int(SlabState.FULL)
     table = SlabTable(
         page_frame=frames,
-        node=flags >> NODE_SHIFT,
+        node=flags >> kernel.program.constants["NODE_SHIFT"],
         cpu=owner,
         state=state,
-        frozen=flags >> PG_FROZEN & 1 == 1,
-        locked=flags >> PG_LOCKED & 1 == 1,
+        frozen=page_flag(kernel, flags, "PG_active"),
+        locked=page_flag(kernel, flags, "PG_locked"),
         on_partial_list=np.isin(frames, listed),
         objects=objects,
         inuse=inuse,
@@ -152,16 +175,27 @@ def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> Cach
         table,
         own_free,
         cpu_free,
+        ends,
         partial,
         np.array(nr_partial, dtype=np.int64),
         np.array(nr_slabs, dtype=np.int64),
     )
 
 
+def _objects_per_slab(cache: np.void, page_size_bytes: int) -> int:
+    """What the cache says; a program can have written anything there, and arrays of that length follow."""
+    size, objects, order = int(cache["size"]), int(cache["objects"]), int(cache["order"])
+    possible = size > 0 and objects >= 0 and 0 <= order <= LARGEST_ORDER
+    if not possible or objects * size > page_size_bytes << order:
+        raise ValueError(f"{objects} objects of {size} bytes make no slab of order {order}")
+    return objects
+
+
 def _cpu_side(
     kernel: BootedKernel,
     index: int,
     frames: IntArray,
+    ends: IntArray,
     bases: IntArray,
     objects: IntArray,
     first: IntArray,
@@ -178,13 +212,14 @@ def _cpu_side(
     for cpu in np.flatnonzero(slabs["page"] != 0):
         at = int(np.searchsorted(frames, owned[cpu]))
         if at >= len(frames) or frames[at] != owned[cpu]:
-            continue
+            continue  # no slab of this cache: nothing to show; the invariants complain
         owner[at] = cpu
         one = np.array([at])
         length = np.zeros(1, dtype=np.int64)
         walk_freelists(
             kernel.machine.state,
             slabs["freelist"][[cpu]].astype(np.int64),
+            ends[one],
             bases[one],
             objects[one],
             first[one],

@@ -141,6 +141,7 @@ class ReferenceCpu:
     wait_mask: int = 0
     wait_since: int = 0
     woken: bool = False
+    contended: bool = False
     arrived: bool = False  # waits at a rendezvous, or was interrupted there
     released: bool = False
 
@@ -369,8 +370,8 @@ class ReferenceMachine:
             raise
         this.micro_ops += 1
         self.micro_ops += 1
-        mixed = signed(self.trace_hash ^ signed(start_pc + (this.number << 24) + (this.clock << 8)))
-        self.trace_hash = signed(mixed * 0x100000001B3)
+        place = signed((self.trace_hash ^ (start_pc + (this.number << 24))) * 0x100000001B3)
+        self.trace_hash = signed((place ^ this.clock) * 0x100000001B3)
 
     def get(self, this: ReferenceCpu, register: int) -> int:
         """Value of a register of the running function."""
@@ -429,8 +430,16 @@ class ReferenceMachine:
                 self.put(this, a, (self.get(this, b) & MASK_64).bit_length())
             case Op.JMP:
                 this.pc = aux
-            case Op.LOCK_NOTE if imm:
+            case Op.LOCK_NOTE if imm == 2:
+                if not this.contended:
+                    self.counters[this.number]["locks_contended"] += 1
+                    this.wait_since = this.clock
+                    this.contended = True
+            case Op.LOCK_NOTE if imm == 1:
                 self._taken(this, self.get(this, b) + aux)
+                if this.contended:
+                    self.counters[this.number]["lock_wait"] += this.clock - this.wait_since
+                    this.contended = False
             case Op.LOCK_NOTE:
                 self._dropped(this, self.get(this, b) + aux)
             case Op.OWNER_NOTE:

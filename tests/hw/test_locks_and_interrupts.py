@@ -393,3 +393,20 @@ def test_an_interrupted_waiter_at_a_rendezvous_comes_back(at_cycle: int) -> None
     assert pair.run_compared(400) == Status.HALTED
     # Nobody passed before the last one came, at 9 * 102.
     assert min(pair.engine.cpu_word(cpu, L.C_CLOCK) for cpu in range(4)) >= (918 + 21 + 5) * 1000
+
+
+def test_a_lock_taken_by_other_means_is_contended_once_until_it_is_acquired() -> None:
+    out = Assembler()
+    main = out.function("main")
+    for note in (2, 2, 2, 1, 0, 1, 0, 2, 1):
+        out.op(Op.LOCK_NOTE, b=0, imm=note)
+        out.op(Op.INSTRUCTIONS, imm=10)
+    out.ret()
+    machine = out.load(small_machine(1))
+    machine.start(0, main, [STATIC])
+    assert machine.run() == Status.HALTED
+    counters = machine.counters()[0]
+    assert counters[L.N_LOCKS_TAKEN] == 3
+    assert counters[L.N_LOCKS_CONTENDED] == 2
+    instruction = round(machine.spec.costs["instruction"].value * 1000)
+    assert counters[L.N_LOCK_WAIT_MILLICYCLES] == (30 + 10) * instruction

@@ -99,7 +99,7 @@ def test_in_pieces(pieces: list[int], by_cycle: bool) -> None:
         before = machine.micro_ops
         if by_cycle:
             limit = machine.clock_millicycles + 1000 * piece
-            status = machine.run(cycle_limit=limit)
+            status = machine.run(millicycle_limit=limit)
             if status == Status.CYCLE:
                 assert min(machine.state[int(machine.state[L.H_KEYS]) :][:CPUS]) >= limit
         else:
@@ -174,7 +174,7 @@ def test_a_limit_in_the_past_does_nothing() -> None:
     machine.run(500)
     before = machine.copy_state()
     assert machine.run(100) == Status.MICRO_OPS
-    assert machine.run(cycle_limit=1) == Status.CYCLE
+    assert machine.run(millicycle_limit=1) == Status.CYCLE
     before[L.H_STATUS] = machine.state[L.H_STATUS]
     assert (machine.state == before).all()
 

@@ -4,16 +4,22 @@ Order-0 pages go through a per-CPU list (``per_cpu_pages``) that is refilled and
 under the zone's lock; higher orders take the lock each time and come from the buddy lists directly.
 One zone per node.
 
-Left out: migrate types (one free list per order instead of five), reclaim, watermarks beyond the
-first test, the cold list, highmem.  ``instructions(n)`` stands for straight-line code whose effect
-is not modelled; what it is, is said beside it. Facts: kernel-facts, section 2.8; structure layouts
-as of 2.6.24.
+Left out: migrate types (one free list per order instead of five), reclaim, watermarks beyond the first
+test, the cold list, highmem; waiting for the zone's lock with interrupts on, as spin_lock_irqsave does.
+``instructions(n)`` stands for straight-line code whose effect is not modelled; what it is, is said
+beside it.  Structure layouts are those of 2.6.24 on the machine's word size.
 """
 
 MAX_ORDER = 11
 
+GFP_WAIT = 1
+GFP_THISNODE = 2
+GFP_KERNEL = GFP_WAIT
+GFP_ATOMIC = 0
+
+CONFIG_PREEMPT = option(0, "a preemptible kernel: preempt_disable and preempt_enable count")
+
 PG_locked = 0
-PG_error = 1
 PG_active = 6
 PG_slab = 7
 PG_compound = 14
@@ -91,6 +97,31 @@ class zone(struct):
 mem_map: array[page, NR_PAGE_FRAMES]
 zones: per_node[zone]
 pagesets: per_cpu[cpu_pagesets]
+
+
+@inline
+def preempt_off():
+    if CONFIG_PREEMPT:
+        preempt_disable()
+
+
+@inline
+def preempt_on():
+    if CONFIG_PREEMPT:
+        preempt_enable()
+
+
+@inline
+def zone_lock(z: zone):
+    count(ZONE_LOCK)
+    preempt_off()
+    spin_lock(z.lock)
+
+
+@inline
+def zone_unlock(z: zone):
+    spin_unlock(z.lock)
+    preempt_on()
 
 
 @inline
@@ -231,6 +262,8 @@ def page_is_buddy(z: zone, buddy: page, frame, order):
 
 def __free_one_page(z: zone, page: page, order):
     """Put a block back, merged with its free neighbours; the zone is locked."""
+    if page.flags & (1 << PG_compound):
+        destroy_compound_page(page, order)
     account_free_pages(z, 1 << order)
     frame = (page - addressof(mem_map)) // sizeof(page)
     while order < MAX_ORDER - 1:
@@ -254,11 +287,10 @@ def __free_one_page(z: zone, page: page, order):
 def rmqueue_bulk(z: zone, pcp: per_cpu_pages):
     """Refill a CPU's list with one batch, in the order in which the pages come."""
     count(PCP_REFILL)
-    count(ZONE_LOCK)
     wanted = pcp.batch
     taken = 0
     place = addressof(pcp.list)
-    spin_lock(z.lock)
+    zone_lock(z)
     while taken < wanted:
         page = __rmqueue(z, 0)
         if page == NULL:
@@ -266,21 +298,20 @@ def rmqueue_bulk(z: zone, pcp: per_cpu_pages):
         list_add(addressof(page.lru), place)
         place = addressof(page.lru)
         taken += 1
-    spin_unlock(z.lock)
+    zone_unlock(z)
     pcp.count += taken
 
 
 def free_pages_bulk(z: zone, pcp: per_cpu_pages, pages):
     """Move pages, the coldest first, from a CPU's list back to the zone."""
     count(PCP_DRAIN)
-    count(ZONE_LOCK)
     pcp.count -= pages
-    spin_lock(z.lock)
+    zone_lock(z)
     for i in range(pages):
         last = pcp.list.prev
         list_del(last)
         __free_one_page(z, container_of(last, page, lru), 0)
-    spin_unlock(z.lock)
+    zone_unlock(z)
 
 
 @inline
@@ -343,10 +374,9 @@ def buffered_rmqueue(z: zone, order) -> ptr[page]:
         list_del(first)
         pcp.count -= 1
     else:
-        count(ZONE_LOCK)
-        spin_lock(z.lock)
+        zone_lock(z)
         page = __rmqueue(z, order)
-        spin_unlock(z.lock)
+        zone_unlock(z)
         if page == NULL:
             irq_restore(flags)
             return NULL
@@ -356,8 +386,8 @@ def buffered_rmqueue(z: zone, order) -> ptr[page]:
     return page
 
 
-def __alloc_pages(order, nid) -> ptr[page]:
-    """A block of pages from a node, or from the next nodes when it has none."""
+def __alloc_pages(gfpflags, order, nid) -> ptr[page]:
+    """A block of pages from a node, or from the next nodes when it has none and may be elsewhere."""
     count(PAGE_ALLOC)
     instructions(45)  # allocation flags, might_sleep, memory policy, cpuset and zone list walk
     for step in range(NR_NODES):
@@ -366,6 +396,9 @@ def __alloc_pages(order, nid) -> ptr[page]:
             page = buffered_rmqueue(z, order)
             if page != NULL:
                 return page
+        if NR_NODES > 1:
+            if gfpflags & GFP_THISNODE:
+                break
     return NULL
 
 
@@ -395,14 +428,11 @@ def drain_local_pages():
 def __free_pages_ok(page: page, order):
     """Give a block of order 1 or more back to the zone."""
     z = page_zone(page)
-    if page.flags & (1 << PG_compound):
-        destroy_compound_page(page, order)
     instructions(15)  # checks of every page, event statistics
     flags = irq_save()
-    count(ZONE_LOCK)
-    spin_lock(z.lock)
+    zone_lock(z)
     __free_one_page(z, page, order)
-    spin_unlock(z.lock)
+    zone_unlock(z)
     irq_restore(flags)
 
 
@@ -426,8 +456,8 @@ def put_page(page: page):
         __free_pages(page, 0)
 
 
-def __get_free_pages(order, nid) -> ptr:
-    page = __alloc_pages(order, nid)
+def __get_free_pages(gfpflags, order) -> ptr:
+    page = __alloc_pages(gfpflags, order, numa_node_id())
     if page == NULL:
         return NULL
     return page_address(page)

@@ -1,33 +1,38 @@
 """SLUB of Linux 2.6.24-rc1, and with the ten patches of the cover mail of October 2007 (SLUB+).
 
 Each patch is an option, ``PATCH_01`` to ``PATCH_10``; none gives "SLUB", all of them give "SLUB+".
-02, 03 and 05 only change the shape of the compiled code (what is inlined, where code lies); here
-they only decide what is called and what is expanded in place. 08 needs 06: the compare-and-exchange
+02 and 05 only change the shape of the compiled code (what is not expanded in place, one exit), which
+this compiler does not have; they are listed for completeness.  08 needs 06: the compare-and-exchange
 relies on end markers that differ from slab to slab.
 
+Two faults of the posted code are here as they were.  A slab that an interrupt installed while
+interrupts were on for new_slab is preferred to the new one, and its local freelist is lost (see
+get_new_slab).  With patch 10 it is not even looked at whether that slab has an object left: what is
+handed out then is its end marker.
+
 Left out: debugging (red zones, tracking, the full list), sysfs, merging, cpu hotplug, zeroing on
-allocation. Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL
-counts refills, as in 3.1; 2.6.25 counted before it looked whether there was anything to refill
-from.
+allocation.  Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL
+counts refills, as in 3.1; 2.6.25 counted before it looked whether there was anything to refill from.
 """
 
 PATCH_01 = option(0, "deactivated slabs with local objects go to the list's head, others to its tail")
-PATCH_02 = option(0, "rarely used functions are not expanded in place")
+PATCH_02 = option(0, "rarely used functions are not expanded in place (no effect here)")
 PATCH_03 = option(0, "the node is looked up inside add_partial")
 PATCH_04 = option(0, "no test for a valid object on the fast path")
-PATCH_05 = option(0, "a single exit of __slab_alloc")
+PATCH_05 = option(0, "a single exit of __slab_alloc (no effect here)")
 PATCH_06 = option(0, "an end marker of its own for each slab")
 PATCH_07 = option(0, "objects per slab copied to the per-cpu structure")
 PATCH_08 = option(0, "fast paths with cmpxchg_local instead of disabled interrupts")
 PATCH_09 = option(0, "own slab lock: one locked operation, unlock by a plain store")
 PATCH_10 = option(0, "slow path in the order in which it usually runs")
-CONFIG_PREEMPT = option(1, "a preemptible kernel: preempt_disable and preempt_enable count")
 
 FROZEN = 1 << PG_active
 LOCKED = 1 << PG_locked
 MIN_PARTIAL = option(2, "slabs kept on a node's partial list even when empty")
 KMALLOC_CACHES = PAGE_SHIFT
 KMALLOC_MAX = PAGE_SIZE // 2
+ZERO_SIZE_PTR = 16
+EMPTY_FREELIST = PATCH_06
 
 ALLOC_FASTPATH = counter()
 ALLOC_SLOWPATH = counter()
@@ -109,18 +114,6 @@ cache_nodes: per_node[array[kmem_cache_node, KMALLOC_CACHES]]
 
 
 @inline
-def preempt_off():
-    if CONFIG_PREEMPT:
-        preempt_disable()
-
-
-@inline
-def preempt_on():
-    if CONFIG_PREEMPT:
-        preempt_enable()
-
-
-@inline
 def get_node(s: kmem_cache, node) -> ptr[kmem_cache_node]:
     if NR_NODES > 1:
         return s.node[node]
@@ -167,6 +160,7 @@ def slab_lock(page: page):
     if PATCH_09:
         state = page.flags & ~LOCKED
         while cmpxchg(page.flags, state, state | LOCKED) != state:
+            lock_contended(page.flags)
             count(SLAB_LOCK_SPIN)
             state = page.flags & ~LOCKED
         lock_acquired(page.flags)
@@ -240,13 +234,13 @@ def set_freepointer(object: free_object, next):
     object.next = next
 
 
-def new_slab(s: kmem_cache, node) -> ptr[page]:
+def new_slab(s: kmem_cache, gfpflags, node) -> ptr[page]:
     """A slab of free objects, chained in ascending order of address."""
     order = s.order
     nid = node
     if node == -1:
         nid = numa_node_id()
-    page = __alloc_pages(order, nid)
+    page = __alloc_pages(gfpflags, order, nid)
     if page == NULL:
         return NULL
     mod_zone_page_state(page_zone(page), 1 << order)
@@ -278,12 +272,12 @@ def discard_slab(s: kmem_cache, page: page):
     """Give an empty slab back."""
     n = get_node(s, page_to_nid(page))
     atomic_dec(n.nr_slabs)
+    page.inuse = -1
+    page.flags &= ~(1 << PG_slab)
     instructions(2)  # test of the debug flag
     mod_zone_page_state(page_zone(page), -(1 << s.order))
     if PATCH_06:
         page.mapping = NULL
-    page.inuse = -1
-    page.flags &= ~(1 << PG_slab)
     __free_pages(page, s.order)
 
 
@@ -292,28 +286,44 @@ def discard_slab(s: kmem_cache, page: page):
 
 
 @inline
-def add_partial_to(n: kmem_cache_node, page: page, tail):
+def list_lock(n: kmem_cache_node):
     count(LIST_LOCK)
+    preempt_off()
     spin_lock(n.list_lock)
+
+
+@inline
+def list_unlock(n: kmem_cache_node):
+    spin_unlock(n.list_lock)
+    preempt_on()
+
+
+@inline
+def insert_partial(n: kmem_cache_node, page: page, tail):
+    list_lock(n)
     n.nr_partial += 1
     if tail:
         list_add_tail(addressof(page.lru), addressof(n.partial))
     else:
         list_add(addressof(page.lru), addressof(n.partial))
-    spin_unlock(n.list_lock)
+    list_unlock(n)
 
 
 def add_partial(s: kmem_cache, page: page, tail):
-    add_partial_to(get_node(s, page_to_nid(page)), page, tail)
+    insert_partial(get_node(s, page_to_nid(page)), page, tail)
+
+
+def add_partial_to(n: kmem_cache_node, page: page, tail):
+    """Before patch 03 the callers looked the node up."""
+    insert_partial(n, page, tail)
 
 
 def remove_partial(s: kmem_cache, page: page):
     n = get_node(s, page_to_nid(page))
-    count(LIST_LOCK)
-    spin_lock(n.list_lock)
+    list_lock(n)
     list_del(addressof(page.lru))
     n.nr_partial -= 1
-    spin_unlock(n.list_lock)
+    list_unlock(n)
 
 
 def get_partial_node(n: kmem_cache_node, c: kmem_cache_cpu):
@@ -324,8 +334,7 @@ def get_partial_node(n: kmem_cache_node, c: kmem_cache_cpu):
     """
     if n.nr_partial == 0:
         return 0
-    count(LIST_LOCK)
-    spin_lock(n.list_lock)
+    list_lock(n)
     entry = n.partial.next
     state = 0
     while entry != addressof(n.partial):
@@ -338,7 +347,7 @@ def get_partial_node(n: kmem_cache_node, c: kmem_cache_cpu):
             c.page = page
             break
         entry = entry.next
-    spin_unlock(n.list_lock)
+    list_unlock(n)
     return state
 
 
@@ -356,13 +365,13 @@ def get_any_partial(s: kmem_cache, c: kmem_cache_cpu):
     return 0
 
 
-def get_partial(s: kmem_cache, c: kmem_cache_cpu, node):
+def get_partial(s: kmem_cache, c: kmem_cache_cpu, gfpflags, node):
     searched = node
     if node == -1:
         searched = numa_node_id()
     state = get_partial_node(get_node(s, searched), c)
     if NR_NODES > 1:
-        if state == 0:
+        if state == 0 and gfpflags & GFP_THISNODE == 0:
             state = get_any_partial(s, c)
     return state
 
@@ -373,6 +382,8 @@ def get_partial(s: kmem_cache, c: kmem_cache_cpu, node):
 
 def unfreeze_slab(s: kmem_cache, page: page, tail, state):
     """Hand a slab back to list handling.  Locked on entry, unlocked on exit."""
+    if not PATCH_03:
+        n = get_node(s, page_to_nid(page))
     state = clear_frozen(page, state)
     if page.inuse:
         if page.freelist != end_of(page):
@@ -380,22 +391,28 @@ def unfreeze_slab(s: kmem_cache, page: page, tail, state):
                 count(DEACTIVATE_TO_TAIL)
             else:
                 count(DEACTIVATE_TO_HEAD)
-            add_partial(s, page, tail)
+            if PATCH_03:
+                add_partial(s, page, tail)
+            else:
+                add_partial_to(n, page, tail)
         else:
             count(DEACTIVATE_FULL)
         slab_unlock(page, state)
-    else:
-        count(DEACTIVATE_EMPTY)
+        return
+    count(DEACTIVATE_EMPTY)
+    if PATCH_03:
         n = get_node(s, page_to_nid(page))
-        if n.nr_partial < MIN_PARTIAL:
-            # An empty slab is kept to spare the page allocator; at the tail, so that others are
-            # filled first.
+    if n.nr_partial < MIN_PARTIAL:
+        # An empty slab is kept to spare the page allocator; at the tail, so that others are filled first.
+        if PATCH_03:
             add_partial(s, page, 1)
-            slab_unlock(page, state)
         else:
-            slab_unlock(page, state)
-            count(FREE_SLAB)
-            discard_slab(s, page)
+            add_partial_to(n, page, 1)
+        slab_unlock(page, state)
+    else:
+        slab_unlock(page, state)
+        count(FREE_SLAB)
+        discard_slab(s, page)
 
 
 def deactivate_slab(s: kmem_cache, c: kmem_cache_cpu, state):
@@ -448,16 +465,18 @@ def load_freelist(s: kmem_cache, c: kmem_cache_cpu, state):
     return object
 
 
-def get_new_slab(s: kmem_cache, node):
+def get_new_slab(s: kmem_cache, gfpflags, node):
     """Grow the cache.  Returns the state of the locked cpu slab, or 0 without memory.
 
-    Interrupts are on meanwhile, so that another task or an interrupt may have given this CPU a
-    slab, or the task may run elsewhere.  A cpu slab that fits is then preferred and the new one
-    discarded; its local freelist is not looked at, and so is lost.
+    If the caller may wait, interrupts are on meanwhile, so that another task or an interrupt may have
+    given this CPU a slab, or the task may run elsewhere.  A cpu slab that fits is then preferred and the
+    new one discarded; its local freelist is not looked at, and so is lost.
     """
-    irq_enable()
-    page = new_slab(s, node)
-    irq_disable()
+    if gfpflags & GFP_WAIT:
+        irq_enable()
+    page = new_slab(s, gfpflags, node)
+    if gfpflags & GFP_WAIT:
+        irq_disable()
     if page == NULL:
         return 0
     count(ALLOC_SLAB)
@@ -467,13 +486,16 @@ def get_new_slab(s: kmem_cache, node):
             discard_slab(s, page)
             return slab_lock(c.page) | FROZEN
         flush_slab(s, c)
+    if PATCH_09:
+        c.page = page
+        return slab_lock(page) | FROZEN
     state = slab_lock(page)
     state = set_frozen(page, state)
     c.page = page
     return state | FROZEN
 
 
-def __slab_alloc(s: kmem_cache, node, c: kmem_cache_cpu) -> ptr:
+def __slab_alloc(s: kmem_cache, gfpflags, node, c: kmem_cache_cpu) -> ptr:
     """Slow path: the CPU's own freelist is empty or of the wrong node."""
     flags = 0
     if PATCH_08:
@@ -490,11 +512,11 @@ def __slab_alloc(s: kmem_cache, node, c: kmem_cache_cpu) -> ptr:
         if object == NULL:
             deactivate_slab(s, c, state)
     while object == NULL:
-        state = get_partial(s, c, node)
+        state = get_partial(s, c, gfpflags, node)
         if state != 0:
             count(ALLOC_FROM_PARTIAL)
         else:
-            state = get_new_slab(s, node)
+            state = get_new_slab(s, gfpflags, node)
             if state == 0:
                 break
             c = get_cpu_slab(s)
@@ -513,7 +535,7 @@ def __slab_alloc(s: kmem_cache, node, c: kmem_cache_cpu) -> ptr:
 
 
 @inline
-def slab_alloc(s: kmem_cache, node) -> ptr:
+def slab_alloc(s: kmem_cache, gfpflags, node) -> ptr:
     """Fast path: pop the CPU's own freelist."""
     if PATCH_08:
         preempt_off()
@@ -521,7 +543,7 @@ def slab_alloc(s: kmem_cache, node) -> ptr:
         object = cast(free_object, c.freelist)
         while True:
             if is_end(object) or not node_match(c, node):
-                object = cast(free_object, __slab_alloc(s, node, c))
+                object = cast(free_object, __slab_alloc(s, gfpflags, node, c))
                 break
             found = cmpxchg_local(c.freelist, object, object.next)
             if found == object:
@@ -534,7 +556,7 @@ def slab_alloc(s: kmem_cache, node) -> ptr:
         c = get_cpu_slab(s)
         object = cast(free_object, c.freelist)
         if is_end(object) or not node_match(c, node):
-            object = cast(free_object, __slab_alloc(s, node, c))
+            object = cast(free_object, __slab_alloc(s, gfpflags, node, c))
         else:
             c.freelist = object.next
             count(ALLOC_FASTPATH)
@@ -578,7 +600,10 @@ def __slab_free(s: kmem_cache, page: page, object: free_object):
     elif prior == end_of(page):
         # The slab was full, so it was on no list.
         count(FREE_ADD_PARTIAL)
-        add_partial(s, page, 0)
+        if PATCH_03:
+            add_partial(s, page, 0)
+        else:
+            add_partial_to(get_node(s, page_to_nid(page)), page, 0)
     slab_unlock(page, state)
     if PATCH_08:
         irq_restore(flags)
@@ -629,17 +654,29 @@ def get_slab(size) -> ptr[kmem_cache]:
     return addressof(kmalloc_caches.cache[index])
 
 
-def kmalloc(size) -> ptr:
+def kmalloc(size, gfpflags) -> ptr:
     """Allocate; more than half a page comes straight from the page allocator."""
     if size > KMALLOC_MAX:
         count(LARGE_ALLOC)
-        return __get_free_pages(get_order(size), numa_node_id())
-    return slab_alloc(get_slab(size), -1)
+        return __get_free_pages(gfpflags, get_order(size))
+    if size == 0:
+        return ZERO_SIZE_PTR
+    return slab_alloc(get_slab(size), gfpflags, -1)
+
+
+def kmalloc_node(size, gfpflags, node) -> ptr:
+    """Allocate on a node; -1 for any.  Large sizes do not look at the node, as in the kernel."""
+    if size > KMALLOC_MAX:
+        count(LARGE_ALLOC)
+        return __get_free_pages(gfpflags, get_order(size))
+    if size == 0:
+        return ZERO_SIZE_PTR
+    return slab_alloc(get_slab(size), gfpflags, node)
 
 
 def kfree(object: free_object):
     """Free; the page tells whether a slab or the page allocator gave the object out."""
-    if object == NULL:
+    if object <= ZERO_SIZE_PTR:  # NULL too
         return
     page = virt_to_head_page(object)
     if page.flags & (1 << PG_slab):

@@ -153,7 +153,7 @@ def _memory_text(row: _Row) -> str:
     if op is Op.TRYLOCK:
         return f"{row.name('a')} = {name} {row.memory()} bits {row.aux:#x}"
     if op is Op.LOCK_NOTE:
-        return f"{'lock_acquired' if row.imm else 'lock_released'} {row.memory(row.aux)}"
+        return f"{('lock_released', 'lock_acquired', 'lock_contended')[row.imm]} {row.memory(row.aux)}"
     return ""
 
 

@@ -187,7 +187,7 @@ def _lock(op: Op, *, bit: bool = False, note: int | None = None) -> Compile:
 
     def compile_lock(b: Builder, node: ast.Call, dest: int | None) -> Value | None:
         base, imm, size = _reach(b, node.args[0])
-        if note is not None:  # the micro-op's imm says acquired or released; the offset is in aux
+        if note is not None:  # the micro-op's imm says acquired, released or contended; the offset is in aux
             b.emit(op, node, b=base, imm=note, aux=imm, size=size)
             return None
         bits = _bit(b, node.args[1]) if bit else 1
@@ -383,6 +383,7 @@ _ALL = (
     _entry("bit_spin_unlock_nonatomic(field, bit)", _lock(Op.UNLOCK, bit=True)),
     _entry("lock_acquired(field)", _lock(Op.LOCK_NOTE, note=1)),
     _entry("lock_released(field)", _lock(Op.LOCK_NOTE, note=0)),
+    _entry("lock_contended(field)", _lock(Op.LOCK_NOTE, note=2)),
     _entry("count(COUNTER, n)", _count, least=1),
     _entry("instructions(number)", _instructions),
     _entry("granule(address, bytes, granule_bytes)", _granule),

@@ -194,5 +194,6 @@ def _lay_out_global(unit: Unit, decl: GlobalDecl, address: int) -> Global:
     if constant not in unit.target.constants:
         raise decl.source.error(decl.node, f"the target does not say {constant}")
     count = unit.target.constants[constant]
-    stride = round_up(size, max(unit.target.line_bytes, align))
+    step = max(unit.target.element_align_bytes or unit.target.line_bytes, align)
+    address, stride = round_up(address, step), round_up(size, step)
     return Global(decl.name, address, kind.name, count * stride, count, stride, decl.per, kind)

@@ -36,6 +36,9 @@ class Target:
     constants: Mapping[str, int]  #: predefined names: PAGE_SIZE, NR_CPUS, NR_NODES, ...
     static_base: int  #: first address for globals
     line_bytes: int = 64  #: cache line; every global starts on one
+    #: alignment and spacing of the elements of per-CPU and per-node globals; 0: cache lines.  A page lets
+    #: each element lie in its own node's memory.
+    element_align_bytes: int = 0
 
 
 @dataclass(frozen=True)

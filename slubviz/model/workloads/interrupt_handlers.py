@@ -30,18 +30,18 @@ def hold(object):
 
 def irq_alloc_free(size):
     """Allocate and free: the freelist's head is the same afterwards."""
-    kfree(cast(free_object, kmalloc(size)))
+    kfree(cast(free_object, kmalloc(size, GFP_ATOMIC)))
 
 
 def irq_alloc(size):
     """Allocate and keep."""
-    hold(kmalloc(size))
+    hold(kmalloc(size, GFP_ATOMIC))
 
 
 def irq_alloc_alloc_free_first(size):
     """Allocate two, free the first: the head is the same afterwards, but not what follows it."""
-    first = kmalloc(size)
-    second = kmalloc(size)
+    first = kmalloc(size, GFP_ATOMIC)
+    second = kmalloc(size, GFP_ATOMIC)
     kfree(cast(free_object, first))
     hold(second)
 
@@ -57,6 +57,6 @@ def irq_free(size):
 def irq_nested(size):
     """Allocate with interrupts on, so that the handler itself can be interrupted; then free."""
     irq_enable()
-    object = kmalloc(size)
+    object = kmalloc(size, GFP_ATOMIC)
     kfree(cast(free_object, object))
     irq_disable()

@@ -3,8 +3,7 @@ stamp counter.
 
 A: one CPU allocates n objects and keeps the pointers.  B: it frees them in the same order.  C:
 pairs of allocation and free. D, E: A and C on every CPU at once.  F: CPUs 1 .. allocate n objects
-each, CPU 0 frees them all, CPU by CPU. Objects are not written by the tests.  Facts: kernel-facts,
-section 6.3.
+each, CPU 0 frees them all, CPU by CPU. Objects are not written by the tests.
 
 Every function runs on the CPU that it measures; ``results`` keeps start and stop per CPU.
 """
@@ -31,7 +30,18 @@ def test_alloc(size, n):
     kept = this_cpu(objects)
     r.start = rdtsc()
     for i in range(n):
-        kept.of[i] = kmalloc(size)
+        kept.of[i] = kmalloc(size, GFP_KERNEL)
+        count(OPERATIONS)
+    r.stop = rdtsc()
+
+
+def test_alloc_node(size, n, node):
+    """Allocate n objects on a node, keep the pointers."""
+    r = this_cpu(results)
+    kept = this_cpu(objects)
+    r.start = rdtsc()
+    for i in range(n):
+        kept.of[i] = kmalloc_node(size, GFP_KERNEL, node)
         count(OPERATIONS)
     r.stop = rdtsc()
 
@@ -53,7 +63,7 @@ def test_pairs(size, n):
     r = this_cpu(results)
     r.start = rdtsc()
     for i in range(n):
-        kfree(kmalloc(size))
+        kfree(kmalloc(size, GFP_KERNEL))
         count(OPERATIONS)
     r.stop = rdtsc()
 
