@@ -54,7 +54,7 @@ run-headless: install
 
 test: export QT_QPA_PLATFORM = offscreen
 test: install check-qt
-	$(BIN)/ruff check .
+	$(BIN)/ruff check slubviz tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 

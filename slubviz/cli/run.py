@@ -27,7 +27,7 @@ Examples:
   slubviz run
   slubviz run --kernel slub,slub+ --test A,D --size 96,192 --png d.png
   slubviz run --test A-F --size 8:4096 --csv runs.csv --counters counters.csv
-  slubviz run --kernel ./my_slub.py --option MAX_ORDER=3 --json
+  slubviz run --kernel ./my_slub.py --option slub_max_order=3 --json
 """
 
 

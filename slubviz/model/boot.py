@@ -80,7 +80,7 @@ def boot(job: SessionJob) -> BootedKernel:
     Raises
     ------
     UserError
-        If the kernel does not compile.
+        If the kernel does not compile or lacks something, or the machine does not fit into memory.
     """
     program = compile_kernel(job)
     frames, nodes = memory_frames(job.machine, job.pages_per_node)
@@ -253,6 +253,11 @@ def _start_pagesets(kernel: BootedKernel) -> None:
 def _start_slub(kernel: BootedKernel) -> None:
     spec, program = kernel.machine.spec, kernel.program
     sizes = kmalloc_cache_sizes(spec.page_size_bytes)
+    if "EMPTY_FREELIST" not in program.constants:
+        raise UserError(
+            f"{kernel.variant.name}: the kernel file lacks constant EMPTY_FREELIST, the freelist of a CPU "
+            "without a slab; compare it with slub.py"
+        )
     empty = program.constants["EMPTY_FREELIST"]
     for index, size in sizes.items():
         _start_cache(kernel, index, size, empty)

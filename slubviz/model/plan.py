@@ -55,6 +55,7 @@ class Phase:
     starts: tuple[Start, ...]
     operations_per_cpu: int  #: measured operations of each starting CPU
     ops: int  #: the divisor of a cell
+    kept_after: int = 0  #: objects that the workload holds when the phase has ended
 
     @property
     def operations_total(self) -> int:
@@ -74,7 +75,7 @@ def phases_for(tests: tuple[str, ...], size: int, ops: int, cpus: int) -> list[P
     one = (Start(0, "test_alloc", (size, ops)),)
     free_own = (Start(0, "test_free", (0, 1, ops)),)
     if tests[0] in ("A", "B"):
-        first = Phase("A", "kmalloc" if "A" in tests else "setup", size, "A" in tests, one, ops, ops)
+        first = Phase("A", "kmalloc" if "A" in tests else "setup", size, "A" in tests, one, ops, ops, ops)
         second = Phase("B", "kfree" if "B" in tests else "cleanup", size, "B" in tests, free_own, ops, ops)
         return [first, second]
     if tests[0] in ("C", "E"):
@@ -85,13 +86,13 @@ def phases_for(tests: tuple[str, ...], size: int, ops: int, cpus: int) -> list[P
         starts = tuple(Start(cpu, "test_alloc", (size, ops)) for cpu in everyone)
         cleanup = tuple(Start(cpu, "test_free", (cpu, cpu + 1, ops)) for cpu in everyone)
         return [
-            Phase("D", "kmalloc", size, True, starts, ops, ops),
+            Phase("D", "kmalloc", size, True, starts, ops, ops, ops * cpus),
             Phase("D", "cleanup", size, False, cleanup, ops, ops),
         ]
     starts = tuple(Start(cpu, "test_alloc", (size, ops)) for cpu in range(1, cpus))
     free_all = (Start(0, "test_free", (1, cpus, ops)),)
     return [
-        Phase("F", "setup", size, False, starts, ops, ops),
+        Phase("F", "setup", size, False, starts, ops, ops, ops * (cpus - 1)),
         Phase("F", "kfree", size, True, free_all, ops * (cpus - 1), ops),
     ]
 

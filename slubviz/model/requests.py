@@ -94,6 +94,16 @@ class SessionJob:
     pages_per_node: int  #: that the objects take at the worst
     phases: tuple[Phase, ...]
 
+    def kernel_options(self) -> dict[str, int]:
+        """Options of the kernel program: the variant's, as far as the machine has them, and the asked ones.
+
+        Patch 08 depends on the machine: it is left out where a local compare-and-exchange is not fast.
+        """
+        options = dict(self.variant.options)
+        if not self.machine.fast_cmpxchg_local:
+            options.pop("PATCH_08", None)
+        return {**options, **self.options}
+
     @property
     def comparable(self) -> bool:
         """Whether published values are for this: the machine as it is and a known kernel as it is."""
@@ -234,7 +244,7 @@ def compile_kernel(job: SessionJob) -> Program:
     try:
         # One at a time: CPython 3.11 loses count of its recursion when two threads build syntax trees.
         with _COMPILING:
-            program = compile_program(variant.sources(), target, {**variant.options, **job.options})
+            program = compile_program(variant.sources(), target, job.kernel_options())
     except KernelLanguageError as error:
         if error.line == 0:
             raise _wrong_option(job, error) from error

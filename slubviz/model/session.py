@@ -216,10 +216,11 @@ class Session:
             self.fault = self._deadlock_text()
 
     def _check_invariants(self) -> None:
-        problems = check(self.booted)
+        phase = self.phase
+        assert phase is not None
+        from_slabs = kmalloc_index(phase.size_bytes, self.machine_spec.page_size_bytes) is not None
+        problems = check(self.booted, expected_allocated=phase.kept_after if from_slabs else 0)
         if problems:
-            phase = self.phase
-            assert phase is not None
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             self.fault = (
                 f"{self.variant.name}: after the {phase.operation} phase of test {phase.test} at "

@@ -247,9 +247,20 @@ def test_other_numbers_of_cpus() -> None:
     assert spec.with_cpus(3).l2_count == 2
     smp = parse_machine(changed("topology/cpus_per_node", 8), "m.toml")
     assert smp.with_cpus(64).nodes == 1
+    assert smp.with_cpus(2).with_cpus(64).nodes == 1
     for cpus in (0, MAX_CPUS + 1):
         with pytest.raises(MachineFileError, match=f"cpus must be 1 to {MAX_CPUS}, not {cpus}"):
             spec.with_cpus(cpus)
+
+
+def test_a_machine_that_was_cut_to_one_node_grows_nodes_of_the_same_size() -> None:
+    spec = parse_machine(toml_document(valid_document()), "m.toml")
+    for fewer in (1, 3, 4):
+        cut = spec.with_cpus(fewer)
+        assert cut.nodes == 1
+        for cpus in (*range(1, 10), 64):
+            assert cut.with_cpus(cpus) == spec.with_cpus(cpus)
+            assert cut.with_cpus(cpus).nodes == -(-cpus // 4)
 
 
 def test_other_costs() -> None:

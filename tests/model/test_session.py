@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from slubviz.hw.isa import Op, Status
 from slubviz.model.errors import UserError
 from slubviz.model.invariants import check
+from slubviz.model.machines import load_machine
 from slubviz.model.plan import size_below
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session, SimulationFault
@@ -165,7 +167,7 @@ def test_a_users_kernel_runs_under_its_own_name(tmp_path: Path) -> None:
 def test_a_forgotten_unlock_is_found(tmp_path: Path) -> None:
     kernel = user_kernel(
         tmp_path,
-        "    n.nr_partial -= 1\n    spin_unlock(n.list_lock)\n",
+        "    n.nr_partial -= 1\n    list_unlock(n)\n",
         "    n.nr_partial -= 1\n",
     )
     made = session("AB", (1024,), 20, kernel)
@@ -233,3 +235,26 @@ def test_micro_op_numbers_of_the_program_fit_the_encoding() -> None:
     program = session("A", (64,), 1).booted.program
     assert program.micro_ops < 1 << 24  # the trace hash keeps CPU and micro-op apart
     assert len(Op) <= 256
+
+
+def test_check_finds_a_leak(tmp_path: Path) -> None:
+    """An object that the slow path of free forgets is in no list and nobody has it."""
+    kernel = user_kernel(
+        tmp_path,
+        "    object.next = prior\n    page.freelist = object\n    inuse = page.inuse - 1\n",
+        "    inuse = page.inuse\n    if prior == NULL:\n"
+        "        object.next = prior\n        page.freelist = object\n"
+        "        inuse = inuse - 1\n",
+    )
+    spec = SessionSpec("e5345_8p", kernel, "B", (512,), 40, 1, check=True)
+    with pytest.raises(SimulationFault, match="objects are handed out, 0 should be"):
+        Session(spec).run_to_end()
+
+
+def test_a_machine_without_a_fast_cmpxchg_local_leaves_patch_08_out() -> None:
+    slow = replace(load_machine("e5345_8p"), fast_cmpxchg_local=False)
+    spec = SessionSpec("e5345_8p", "slub+", "C", (64,), 50, 1)
+    assert Session(spec, slow).booted.program.options["PATCH_08"].value == 0
+    assert Session(spec).booted.program.options["PATCH_08"].value == 1
+    asked = replace(spec, options={"PATCH_08": 1})
+    assert Session(asked, slow).booted.program.options["PATCH_08"].value == 1
