@@ -1,4 +1,4 @@
-"""Static memory lies on the nodes that the memory plan says; and counts start anew only on a quiet machine."""
+"""Static memory lies on the nodes that the memory plan says; counts start anew only on a quiet machine."""
 
 from __future__ import annotations
 

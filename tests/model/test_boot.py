@@ -10,7 +10,8 @@ from slubviz.model.errors import UserError
 from slubviz.model.invariants import check, check_page_allocator
 from slubviz.model.requests import SessionSpec, compile_kernel, session_job
 from slubviz.model.session import Session
-from slubviz.model.slub_view import cpu_slabs, node_addresses, read_cache
+from slubviz.model.slub_view import cpu_slabs, read_cache
+from tests.model.driver import Driver
 from tests.model.helpers import session
 
 
@@ -62,17 +63,43 @@ def test_first_allocation_takes_one_batch_of_pages() -> None:
     assert check(made.booted, expected_allocated=0) == []
 
 
-def test_min_partial_slabs_are_kept_when_a_cpu_gives_up_an_empty_slab() -> None:
-    made = session("A", (1024,), 4, MIN_PARTIAL=2)
-    assert node_addresses(made.booted, 10) == [
-        made.booted.memory.field_address(made.booted.cache_address(10), "kmem_cache", "local_node")
-    ]
-    assert made.booted.program.options["MIN_PARTIAL"].value == 2
+@pytest.mark.parametrize("min_partial", [0, 1, 2, 5])
+@pytest.mark.parametrize("kernel", ["slub", "slub+"])
+def test_min_partial_slabs_are_kept_when_cpus_give_up_empty_slabs(kernel: str, min_partial: int) -> None:
+    driver = Driver(kernel, 8, 2, MIN_PARTIAL=min_partial)
+    for cpu in range(4):  # each CPU of node 0 has a slab of its own without an object in use
+        driver.free(cpu, driver.alloc(cpu, 1024))
+    kept = []
+    for cpu in range(4):
+        driver.alloc(cpu, 1024, 1)  # a slab of the other node takes its place
+        view = read_cache(driver.kernel, 10)
+        kept.append(int(view.nr_partial[0]))
+        assert view.nr_slabs[0] == 3 - cpu + kept[-1]
+    assert kept == [min(cpu + 1, min_partial) for cpu in range(4)]
+    counters = driver.counters()
+    assert counters["DEACTIVATE_EMPTY"] == 4
+    assert counters["FREE_SLAB"] == 4 - kept[-1]
+    assert check(driver.kernel, expected_allocated=4) == []
+
+
+@pytest.mark.parametrize("min_partial", [0, 1, 2, 5])
+def test_a_node_that_is_searched_from_afar_keeps_min_partial_slabs(min_partial: int) -> None:
+    """get_any_partial takes slabs of another node only from what it has beyond MIN_PARTIAL."""
+    driver = Driver("slub", 8, 2, MIN_PARTIAL=min_partial)
+    driver.memory.one(driver.kernel.cache_address(10), "kmem_cache")["defrag_ratio"] = 1024  # always looks
+    objects = [driver.alloc(4, 1024) for _ in range(4 * 4 + 1)]
+    for i in range(0, 4 * 4, 4):
+        driver.free(4, objects[i])
+    left = []
+    for _ in range(6):  # one free object in each slab of node 1
+        driver.alloc(0, 1024)
+        left.append(int(read_cache(driver.kernel, 10).nr_partial[1]))
+    assert left == [max(4 - taken, min(4, min_partial)) for taken in range(1, 7)]
 
 
 def free_frames(made: Session) -> np.ndarray:
     pages = made.booted.memory.global_structs("mem_map")
-    return np.flatnonzero(pages["flags"].astype(np.int64) >> 19 & 1)
+    return np.flatnonzero(pages["flags"].astype(np.int64) >> made.booted.program.constants["PG_buddy"] & 1)
 
 
 def test_the_seed_decides_which_memory_is_fragmented() -> None:

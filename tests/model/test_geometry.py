@@ -1,4 +1,4 @@
-"""Orders, objects per slab and size classes against the table of the kernel facts (section 2.2)."""
+"""Orders, objects per slab and size classes against a table worked out from the kernel's rule by hand."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_page_structures_lie_on_the_node_of_their_pages(name: str) -> None:
     page_size, plan = kernel.machine.spec.page_size_bytes, kernel.machine.memory
     pages = kernel.program.globals["mem_map"]
     wrong = []
-    for frame in range(0, pages.count):
+    for frame in range(pages.count):
         address = pages.address + frame * pages.stride_bytes
         expected = 0 if frame < BLOCK_PAGES else int(plan.node_of_frame[frame - BLOCK_PAGES])
         if node_at(kernel, address) != expected:
@@ -160,7 +160,7 @@ def test_a_kernel_without_the_empty_freelist_is_refused(tmp_path: Path) -> None:
     text = (ALLOCATORS / "slub.py").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("EMPTY_FREELIST")]
     path.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(UserError, match="^mine: the kernel file lacks constant EMPTY_FREELIST, .*slub.py$"):
+    with pytest.raises(UserError, match=r"^mine: the kernel file lacks constant EMPTY_FREELIST, .*slub\.py$"):
         booted(BASE, str(path))
 
 

@@ -189,15 +189,15 @@ def test_a_slab_is_given_up_for_one_of_another_node(
 ) -> None:
     """CPU 0 fills a slab of its node, some objects are freed by it and by CPU 1, it asks for the other node."""
     both = pair(kernel, 4, 2)
-    for cpu in (1, 2):  # something on the partial list, to see at which end the slab is put
-        for _ in range(5):
+    for cpu, objects in ((0, 4), (1, 5), (2, 5)):
+        for _ in range(objects):
             both.alloc(cpu, 1024, 0)
-        both.free(3, 5 * (cpu - 1))
-    first = len(both.live)
-    for _ in range(4):
-        both.alloc(0, 1024, 0)
+    for pick in (9, 4):  # two slabs on the partial list, to see at which end the third is put
+        both.free(3, pick)
     for cpu in [0] * local + [1] * remote:
-        both.free(cpu, first)
+        both.free(cpu, 0)
+    both.compare()
+    assert both.driver.counters()["FREE_FASTPATH"] == local
     both.alloc(0, 1024, 1)
     both.compare()
     counters = both.driver.counters()

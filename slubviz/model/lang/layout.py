@@ -177,7 +177,7 @@ def lay_out_globals(unit: Unit) -> int:
     for decl in unit.global_decls.values():
         made = _lay_out_global(unit, decl, address)
         unit.globals[decl.name] = made
-        address = round_up(address + made.size_bytes, line)
+        address = round_up(made.address + made.size_bytes, line)
     return address
 
 
