@@ -1,9 +1,9 @@
 """The engine: one loop that executes micro-ops of all CPUs in clock order.
 
-``run(S, code, P, micro_op_limit, cycle_limit)`` works on the state array ``S`` (see layout.py), the program
-``code`` (int64 rows, see isa.py) and the parameters ``P``; it returns a Status and leaves everything else
-in ``S``. There is no other state, no wall clock and no randomness, so the same arrays give the same run,
-bit for bit.
+``run(S, code, P, micro_op_limit, millicycle_limit)`` works on the state array ``S`` (see layout.py), the
+program ``code`` (int64 rows, see isa.py) and the parameters ``P``; it returns a Status and leaves
+everything else in ``S``. There is no other state, no wall clock and no randomness, so the same arrays give
+the same run, bit for bit.
 
 Time is in millicycles.  A micro-op costs its plain instruction cost (``F_COST``), plus what memory, locks
 and the store buffer add.  Loads and locked operations wait for their line; plain stores go to a store
@@ -269,7 +269,7 @@ def format_memory(S, address, size, granule):
 
 
 @njit("int64(int64[::1], int64[::1], int64[::1], int64, int64)")
-def run(S, code, P, micro_op_limit, cycle_limit):
+def run(S, code, P, micro_op_limit, millicycle_limit):
     """Execute until a limit, a breakpoint, a fault or until nobody can run.
 
     Parameters
@@ -278,7 +278,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
     code : int64 array, rows of isa.WORDS
     P : int64 array, parameters and function table
     micro_op_limit : total micro-op count at which to stop
-    cycle_limit : millicycles; stop when every runnable CPU's clock has reached it
+    millicycle_limit : millicycles; stop when every runnable CPU's clock has reached it
 
     Returns
     -------
@@ -317,10 +317,10 @@ def run(S, code, P, micro_op_limit, cycle_limit):
         if micro_ops >= micro_op_limit:
             status = S_MICRO_OPS
             break
-        if key >= cycle_limit:
+        if key >= millicycle_limit:
             status = S_CYCLE
             break
-        limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
+        limit = min(may_run_until(S, keys, tree, leaves, cpu), millicycle_limit - 1)
         counters = counters_start + cpu * counter_words
         clock = S[block + C_CLOCK]
         pc = S[block + C_PC]
@@ -356,7 +356,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                     clock = S[block + C_CLOCK]
                     window = S[block + C_WINDOW]
                     irq_enabled = 0
-                    limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
+                    limit = min(may_run_until(S, keys, tree, leaves, cpu), millicycle_limit - 1)
                 irq_cycle = S[block + C_IRQ_CYCLE]
                 irq_micro_op = S[block + C_IRQ_MICRO_OP]
                 if clock > limit:
@@ -422,7 +422,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                         S[H_EVENT_CPU] = -1
                         after_polled_write(S, P, address, cpu, max(clock, S[block + C_STORE_BUSY]))
                         if S[H_EVENT_CPU] >= 0:
-                            limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
+                            limit = min(may_run_until(S, keys, tree, leaves, cpu), millicycle_limit - 1)
                 else:
                     if held >> 1 != line:
                         node = (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
@@ -687,7 +687,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                     if double and size == 8:
                         after_polled_write(S, P, address + 8, cpu, clock)
                     if S[H_EVENT_CPU] >= 0:
-                        limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
+                        limit = min(may_run_until(S, keys, tree, leaves, cpu), millicycle_limit - 1)
             elif op == UNLOCK:
                 address = S[rb] + imm
                 size = code[i + 6]
@@ -718,7 +718,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                     S[H_EVENT_CPU] = -1
                     after_polled_write(S, P, address, cpu, max(clock, S[block + C_STORE_BUSY]))
                     if S[H_EVENT_CPU] >= 0:
-                        limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
+                        limit = min(may_run_until(S, keys, tree, leaves, cpu), millicycle_limit - 1)
             elif op == LOCK_NOTE:
                 if imm == 1:
                     S[counters + N_LOCKS_TAKEN] += 1
@@ -765,7 +765,7 @@ def run(S, code, P, micro_op_limit, cycle_limit):
                         S[block + C_CLOCK] = clock
                         release_rendezvous(S, cpu)
                         clock = S[block + C_CLOCK]
-                        limit = min(may_run_until(S, keys, tree, leaves, cpu), cycle_limit - 1)
+                        limit = min(may_run_until(S, keys, tree, leaves, cpu), millicycle_limit - 1)
                 if S[block + C_ARRIVED] == 1:
                     S[block + C_STATE] = WAITING_RENDEZVOUS
                     next_pc = pc
