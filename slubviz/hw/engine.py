@@ -160,6 +160,18 @@ def store_word(S, index, part, value):
         S[index] = (S[index] & LOW_32) | (value << 32)
 
 
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64)", internal=True)
+def buffer_store(S, P, block, counters, clock, latency):
+    """A plain store missed: the store buffer gets behind.  Returns the clock, later if the CPU stalls."""
+    busy = max(S[block + C_STORE_BUSY], clock) + latency * P[P_STORE_MISS_PER_MILLE] // 1000
+    S[block + C_STORE_BUSY] = busy
+    stall = busy - clock - P[P_STORE_WINDOW]
+    if stall > 0:
+        S[counters + N_STORE_STALL_MILLICYCLES] += stall
+        clock += stall
+    return clock
+
+
 @njit("void(int64[::1], int64[::1], int64, int64, int64)", internal=True)
 def after_polled_write(S, P, address, cpu, clock):
     """A line that waiters poll was written: whoever waits for exactly this word may be able to go on.
@@ -402,15 +414,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                         node = (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
                         latency = access_slow(S, P, cpu, line, 1, pc, node, clock)
                         polled = S[H_POLLED_HIT]
-                        if latency > 0:
-                            busy = (
-                                max(S[block + C_STORE_BUSY], clock)
-                                + latency * P[P_STORE_MISS_PER_MILLE] // 1000
-                            )
-                            S[block + C_STORE_BUSY] = busy
-                            if busy - clock > P[P_STORE_WINDOW]:
-                                S[counters + N_STORE_STALL_MILLICYCLES] += busy - P[P_STORE_WINDOW] - clock
-                                clock = busy - P[P_STORE_WINDOW]
+                        clock = buffer_store(S, P, block, counters, clock, latency)
                     value = S[window + code[i + 3]]
                     if size == 8:
                         S[index] = value
@@ -701,11 +705,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                     node = (S[frames + (address >> page_shift)] >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
                     latency = access_slow(S, P, cpu, line, 1, pc, node, clock)
                     polled = S[H_POLLED_HIT]
-                    busy = max(S[block + C_STORE_BUSY], clock) + latency * P[P_STORE_MISS_PER_MILLE] // 1000
-                    S[block + C_STORE_BUSY] = busy
-                    if busy - clock > P[P_STORE_WINDOW]:
-                        S[counters + N_STORE_STALL_MILLICYCLES] += busy - P[P_STORE_WINDOW] - clock
-                        clock = busy - P[P_STORE_WINDOW]
+                    clock = buffer_store(S, P, block, counters, clock, latency)
                 part = 0 if size == 8 else (2 if address & 4 else 1)
                 old = load_word(S, index, part)
                 mask = code[i + 5]
