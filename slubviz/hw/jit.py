@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -87,6 +87,13 @@ def _interrupts_deferred() -> Iterator[None]:
                 wanted(received, frame)
 
 
+def _forget_cached(name: str) -> None:
+    """Delete a function's cache files, so that the next start writes sound ones."""
+    for path in cache_folder.rglob(f"*.{name}-*.nb?"):
+        with suppress(OSError):
+            path.unlink()
+
+
 def njit(signature: str, *, internal: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile with an explicit signature (a literal argument would otherwise compile twice).
 
@@ -99,11 +106,21 @@ def njit(signature: str, *, internal: bool = False) -> Callable[[Callable[..., A
         not be called from Python
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True} if internal else {}
-        compile_it = numba.njit(signature, cache=_use_cache, nogil=True, boundscheck=False, **options)
-        with _interrupts_deferred():
-            compiled: Callable[..., Any] = compile_it(function)
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True} if internal else {}
+
+    def compiled_with(function: Callable[..., Any], cache: bool) -> Callable[..., Any]:
+        compile_it = numba.njit(signature, cache=cache, nogil=True, boundscheck=False, **options)
+        compiled: Callable[..., Any] = compile_it(function)
         return compiled
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        with _interrupts_deferred():
+            if not _use_cache:
+                return compiled_with(function, cache=False)
+            try:
+                return compiled_with(function, cache=True)
+            except Exception:  # a damaged file raises anything, a full disk OSError
+                _forget_cached(function.__name__)
+                return compiled_with(function, cache=False)  # an error of the function itself comes again
 
     return decorate

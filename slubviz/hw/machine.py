@@ -486,7 +486,9 @@ class Machine:
         millicycle_limit : clock in millicycles at which to stop
         """
         while True:
-            status = Status(run(self.state, self.code, self.parameters, micro_op_limit, millicycle_limit))
+            with np.errstate(over="ignore"):  # matters without jit: the trace hash wraps on purpose
+                code = run(self.state, self.code, self.parameters, micro_op_limit, millicycle_limit)
+            status = Status(code)
             if status != Status.NEED_MEMORY:
                 return status
             self._grow_store()

@@ -273,7 +273,7 @@ def parse_machine(text: str, where: str) -> MachineSpec:
     cpus = topology.integer("cpus", 1, MAX_CPUS)
     memory = root.section("memory")
     caches = root.section("cache")
-    line_bytes = caches.integer("line_bytes", 16, 1024, power_of_two=True)
+    line_bytes = caches.integer("line_bytes", 32, 1024, power_of_two=True)
     page_size = memory.integer("page_size_bytes", 1024, 1 << 20, power_of_two=True)
     if page_size < line_bytes:
         raise memory.fail("page_size_bytes", f"is {page_size}, less than a cache line of {line_bytes}")

@@ -1,7 +1,8 @@
 """Orders and objects per slab of SLUB, and the kmalloc size classes.
 
 ``slab_geometry`` is the rule of 2.6.24 (calculate_order): for a wanted number of objects, halved down to
-two, and for an accepted waste of 1/8 and then 1/4, the smallest order whose waste is small enough.  Source: mm/slub.c and slub_def.h of 2.6.24-rc1.
+two, and for an accepted waste of 1/8 and then 1/4, the smallest order whose waste is small enough.
+Source: mm/slub.c and slub_def.h of 2.6.24-rc1.
 """
 
 from __future__ import annotations

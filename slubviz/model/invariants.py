@@ -91,8 +91,9 @@ def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:
     problems: list[str] = []
 
     def complain(slabs: NDArray[np.bool_], what: str) -> None:
-        frames = table.page_frame[np.flatnonzero(slabs)[:4]]
-        problems.extend(f"{name}: slab of page {int(frame)} {what}" for frame in frames)
+        if slabs.any():
+            frames = table.page_frame[np.flatnonzero(slabs)[:4]]
+            problems.extend(f"{name}: slab of page {int(frame)} {what}" for frame in frames)
 
     for code, text in _WALK_ERRORS.items():
         complain(view.own_free == code, f"has a freelist that {text}")
@@ -144,6 +145,7 @@ def _check_cpu_slabs(kernel: BootedKernel, index: int, view: CacheView) -> list[
     addresses = kernel.memory.global_address("mem_map") + table.page_frame * page_bytes
     slab_of = {int(address): i for i, address in enumerate(addresses)}
     owner_of: dict[int, int] = {}
+    fields = kernel.program.struct("kmem_cache_cpu").fields  # a user's kernel may have no node in it
     problems = []
     for cpu, slab in enumerate(cpu_slabs(kernel, index)):
         where, page = f"{name}: CPU {cpu}", int(slab["page"])
@@ -161,7 +163,7 @@ def _check_cpu_slabs(kernel: BootedKernel, index: int, view: CacheView) -> list[
             problems.append(f"{where} has the same cpu slab as CPU {owner_of[page]}")
         owner_of[page] = cpu
         node = int(table.node[slab_of[page]])
-        if slab["node"] != node:
+        if "node" in fields and slab["node"] != node:
             problems.append(f"{where} notes node {slab['node']} for a cpu slab of node {node}")
     return problems
 

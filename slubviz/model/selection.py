@@ -133,7 +133,9 @@ def parse_options(values: Iterable[str]) -> dict[str, int]:
     for value in values:
         match = _OPTION.match(value.strip())
         if match is None:
-            raise RequestError(f"--option {quoted(value)} is not NAME=NUMBER: write for example slub_max_order=3")
+            raise RequestError(
+                f"--option {quoted(value)} is not NAME=NUMBER: write for example slub_max_order=3"
+            )
         name, digits = match.groups()
         number = _bounded_int(digits) if "x" not in digits.lower() else int(digits, 16)
         if number is None or not -(1 << 63) <= number < 1 << 63:

@@ -28,8 +28,8 @@ from slubviz.model.results import CellResult, error_percent
 from slubviz.model.snapshot import PhaseView, ProgressSeries, Snapshot
 from slubviz.model.snapshot_builder import build_snapshot
 
-#: Micro-ops between two points of the live plot.
-SAMPLE_MICRO_OPS = 1 << 15
+#: Micro-ops between two points of the live plot: a tenth of the phase's operations within these limits.
+FEWEST_SAMPLE_MICRO_OPS, MOST_SAMPLE_MICRO_OPS = 200, 1 << 15
 #: Micro-ops between two looks at the stop flag, about a tenth of a second.
 PIECE_MICRO_OPS = 4_000_000
 #: A warm-up of more is given up; the longest of a sound kernel takes a third of it.
@@ -78,8 +78,9 @@ class Session:
         UserError
             If the kernel file is wrong.
         """
+        kernel = boot(self.job)  # a kernel file that has become unreadable leaves everything as it was
         self._clear()
-        self.kernel = boot(self.job)
+        self.kernel = kernel
         if self.spec.warm_up and not self._warm_up():
             # Nobody hears Pause or Ctrl-C in here: what hangs or faults is to do so where it is seen.
             self.kernel = boot(self.job)
@@ -141,33 +142,37 @@ class Session:
         """The running phase; None before the first and after the last."""
         return self.phases[self._phase_index] if 0 <= self._phase_index < len(self.phases) else None
 
-    def run(self, micro_ops: int, *, observe: bool = True) -> Status:
+    def run(self, micro_ops: int, *, observe: bool = True, stop_at_phase_end: bool = False) -> Status:
         """Run up to ``micro_ops`` micro-ops further, across phases.
 
         Parameters
         ----------
         micro_ops : at most so many
         observe : collect the points of the live plot
+        stop_at_phase_end : stop when a phase has ended and before the first micro-op of the next one
 
         Returns
         -------
         Status
-            MICRO_OPS, HALTED when the plan is finished, BREAKPOINT or FAULT.
+            MICRO_OPS, HALTED when the plan is finished, BREAKPOINT or FAULT.  A stop at the end of a phase
+            that is not the last one is MICRO_OPS, though fewer than asked for were run.
         """
         machine = self.machine
         target = machine.micro_ops + micro_ops
         while not self.finished and not self.fault:
             if machine.micro_ops >= target:
                 return Status.MICRO_OPS
-            limit = target
+            limit, phase_index = target, self._phase_index
             if observe:
-                limit = min(target, (machine.micro_ops // SAMPLE_MICRO_OPS + 1) * SAMPLE_MICRO_OPS)
+                limit = min(target, self._next_sample())
             status = machine.run(limit)
-            if observe and machine.micro_ops % SAMPLE_MICRO_OPS == 0:
-                self._sample()
+            if observe:
+                self._sample_if_due()
             if status == Status.BREAKPOINT:
                 return status
             self._settle(status, observe)
+            if stop_at_phase_end and self._phase_index != phase_index and not (self.finished or self.fault):
+                return Status.MICRO_OPS
         return Status.FAULT if self.fault else Status.HALTED
 
     def run_to_end(
@@ -199,7 +204,9 @@ class Session:
         """Execute one micro-op of the CPU that is next."""
         if self.finished or self.fault:
             return
-        self._settle(self.machine.step(), True)
+        status = self.machine.step()
+        self._sample_if_due()
+        self._settle(status, True)
 
     def _settle(self, status: Status, observe: bool) -> None:
         if status == Status.HALTED:
@@ -302,6 +309,21 @@ class Session:
         done: np.ndarray = self.machine.counters()[:, column] - self._counters_before[:, column]
         return done
 
+    def _sample_interval(self) -> int:
+        # Of the phase alone, so that the points do not depend on how the run is cut into pieces.
+        phase = self.phase
+        wanted = phase.operations_total // 10 if phase and phase.measured else MOST_SAMPLE_MICRO_OPS
+        return min(max(wanted, FEWEST_SAMPLE_MICRO_OPS), MOST_SAMPLE_MICRO_OPS)
+
+    def _next_sample(self) -> int:
+        done = self.machine.micro_ops - self._micro_ops_before
+        interval = self._sample_interval()
+        return self._micro_ops_before + (done // interval + 1) * interval
+
+    def _sample_if_due(self) -> None:
+        if (self.machine.micro_ops - self._micro_ops_before) % self._sample_interval() == 0:
+            self._sample()
+
     def _sample(self) -> None:
         phase = self.phase
         if phase is None or not phase.measured:
@@ -314,8 +336,12 @@ class Session:
         elapsed = (blocks[busy, L.C_CLOCK] - self._clock_before) / L.MILLI
         # A cell of test F counts all frees against the operations of one CPU.
         scale = phase.operations_per_cpu / phase.ops
-        self._sample_operations.append(int(done.sum()))
-        self._sample_cycles.append(float((elapsed / done[busy]).mean()) * scale)
+        point = (int(done.sum()), float((elapsed / done[busy]).mean()) * scale)
+        last = (self._sample_operations[-1:], self._sample_cycles[-1:])
+        if last == ([point[0]], [point[1]]):
+            return  # a phase that ends where a sample is due
+        self._sample_operations.append(point[0])
+        self._sample_cycles.append(point[1])
 
     def _published(self, phase: Phase) -> tuple[float, float] | None:
         if not self.job.comparable:
@@ -338,6 +364,7 @@ class Session:
             phase.operations_total,
             published[0] if published and phase.measured else None,
             published[1] if published and phase.measured else None,
+            phase.ops,
         )
 
     def progress_series(self) -> ProgressSeries:

@@ -37,8 +37,7 @@ def page_flag(kernel: BootedKernel, flags: IntArray, name: str) -> NDArray[np.bo
 
 def has_end_markers(kernel: BootedKernel) -> bool:
     """Whether each slab's freelists end in a marker of their own (patch 06) and not in NULL."""
-    option = kernel.program.options.get("PATCH_06")
-    return option is not None and option.value != 0
+    return kernel.program.constants["EMPTY_FREELIST"] != 0
 
 
 def cpu_slabs(kernel: BootedKernel, index: int) -> NDArray[np.void]:

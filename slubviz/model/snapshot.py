@@ -125,6 +125,7 @@ class PhaseView:
     operations_total: int  #: of all CPUs
     published_low: float | None  #: cycles per operation
     published_high: float | None
+    ops: int  #: operations asked for per CPU; the published tables are of 10,000
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ from slubviz.views.theme import Theme
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """One command.  Specs of the same ``group`` exclude each other and are checkable."""
+    """One command.  Specs of the same ``group`` exclude each other and are checkable.
+
+    A ``toggle`` is checkable by itself and starts on.
+    """
 
     id: str
     menu: str
@@ -25,6 +28,7 @@ class ActionSpec:
     tooltip: str
     icon: str = ""
     group: str = ""
+    toggle: bool = False
     separator_before: bool = False
 
 
@@ -43,6 +47,15 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec("slower", "&Run", "S&lower", "Ctrl+Left", "Fewer micro-ops a second", separator_before=True),
     ActionSpec("faster", "&Run", "&Faster", "Ctrl+Right", "More micro-ops a second"),
     ActionSpec("unlimited", "&Run", "&Unlimited speed", "Ctrl+End", "As fast as this computer can"),
+    ActionSpec(
+        "pause_measured",
+        "&Run",
+        "Pause after the &measured phase",
+        "",
+        "Keep the full picture: stop before a clean-up that is not measured",
+        toggle=True,
+        separator_before=True,
+    ),
     ActionSpec(
         "theme_system", "&View", "&Follow the system", "", "Light or dark as the desktop is", group="theme"
     ),
@@ -63,9 +76,10 @@ def make_actions(parent: QWidget, theme: Theme) -> dict[str, QAction]:
         if spec.shortcut:
             action.setShortcut(QKeySequence(spec.shortcut))
         action.setToolTip(tooltip_of(spec))
-        action.setStatusTip(spec.tooltip)
+        # No status tip: it would hide the line that tells the state for as long as the pointer rests.
+        action.setCheckable(bool(spec.group) or spec.toggle)
+        action.setChecked(spec.toggle)
         if spec.group:
-            action.setCheckable(True)
             group = groups.setdefault(spec.group, QActionGroup(parent))
             group.addAction(action)
         actions[spec.id] = action

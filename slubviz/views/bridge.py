@@ -16,6 +16,7 @@ from slubviz.views.worker import (
     Reset,
     Run,
     SessionWorker,
+    SetPauseMeasured,
     SetRate,
     Step,
     ViewUpdate,
@@ -116,6 +117,10 @@ class Bridge(QObject):
     def set_rate(self, micro_ops_per_second: float) -> None:
         """Limit the speed; infinity for no limit."""
         self._worker.send(SetRate(micro_ops_per_second))
+
+    def set_pause_measured(self, wanted: bool) -> None:
+        """Pause, or not, when the last measured phase has ended and a clean-up follows."""
+        self._worker.send(SetPauseMeasured(wanted))
 
     def _must_load(self, job: JobSpec) -> bool:
         return job != self._asked_job or self._latest.state is WorkerState.FAULTED

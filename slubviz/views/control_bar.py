@@ -7,9 +7,10 @@ nothing by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction, QPaintEvent, QValidator
+from PySide6.QtGui import QAction, QPaintEvent, QResizeEvent, QValidator
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
@@ -26,10 +27,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from slubviz.model.errors import UserError
 from slubviz.views import numbers, speed
 from slubviz.views.job import Catalog, JobSpec
 
 _FIELD_HEIGHT = 28
+#: On a narrower bar the buttons have no text, so that all of the speed field is inside.
+_TEXT_BUTTONS_PIXELS = 1160
 _MOST_OPS = 1_000_000
 #: Sizes that are no powers of two but have caches of their own.
 _MORE_SIZES = (96, 192)
@@ -100,10 +104,11 @@ class ControlBar(QFrame):
         before, self._quiet = self._quiet, True
         self._seed, self._cpus = job.seed, job.cpus
         for combo, name in ((self.machine, job.machine), (self.kernel, job.kernel), (self.test, job.test)):
-            _choose(combo, name, name)
+            _choose(combo, name, PurePath(name).name, tip=name)  # of a path, the file's name tells most
         self._fill_sizes()
         text = numbers.size(job.sizes[0]) if len(job.sizes) == 1 else f"{len(job.sizes)} sizes"
         _choose(self.size_box, job.sizes, text)
+        self.ops.setMaximum(max(_MOST_OPS, job.ops))
         self.ops.setValue(job.ops)
         self._quiet = before
 
@@ -123,6 +128,14 @@ class ControlBar(QFrame):
         """Move the slider to its end."""
         self.slider.setValue(speed.UNLIMITED)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        style = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+        if event.size().width() < _TEXT_BUTTONS_PIXELS:
+            style = Qt.ToolButtonStyle.ToolButtonIconOnly
+        for button in self.buttons.values():
+            button.setToolButtonStyle(style)
+
     def _build(self, actions: Mapping[str, QAction]) -> None:
         self.ops.setRange(1, _MOST_OPS)
         self.ops.setSingleStep(1000)
@@ -131,7 +144,7 @@ class ControlBar(QFrame):
         self.ops.setKeyboardTracking(False)
         self.slider.setRange(0, speed.UNLIMITED)
         self.slider.setPageStep(3)
-        self.slider.setValue(speed.UNLIMITED)
+        self.slider.setValue(speed.START)
         self.slider.setAccessibleName("Speed")
         self.slider.setToolTip("From one micro-op a second to as fast as this computer can")
         self.slider.setMinimumWidth(120)
@@ -203,7 +216,10 @@ class ControlBar(QFrame):
         self.speed_changed.emit(speed.rate_of(position))
 
     def _fill_sizes(self) -> None:
-        default = tuple(self._catalog.sizes(str(self.machine.currentData())))
+        try:
+            default = tuple(self._catalog.sizes(str(self.machine.currentData())))
+        except UserError:  # a machine file that has gone: Run tells what is wrong with it
+            return
         self.size_box.clear()
         for size_bytes in sorted({*default, *_MORE_SIZES}):
             self.size_box.addItem(numbers.size(size_bytes), (size_bytes,))
@@ -242,11 +258,12 @@ def _combo(names: Mapping[str, str], label: str, describe: bool = False) -> QCom
     return combo
 
 
-def _choose(combo: QComboBox, data: object, text: str) -> None:
+def _choose(combo: QComboBox, data: object, text: str, tip: str = "") -> None:
     index = _index_of(combo, data)
     if index < 0:
         combo.addItem(text, data)
         index = combo.count() - 1
+        combo.setItemData(index, tip, Qt.ItemDataRole.ToolTipRole)
     combo.setCurrentIndex(index)
 
 

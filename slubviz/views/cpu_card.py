@@ -6,7 +6,7 @@ expression that the next micro-op belongs to is marked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, Qt
@@ -15,11 +15,12 @@ from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPen
 from slubviz.hw.isa import CpuState
 from slubviz.model.snapshot import CpuView, SourceSpan
 from slubviz.views import numbers
-from slubviz.views.cpu_layout import crumbs, fitting_crumbs, state_text
+from slubviz.views.cpu_layout import Pace, StateText, crumbs, fitting_crumbs, scrolled, state_text
 from slubviz.views.theme import Theme
 
 _PAD = 8
 _STRIPE = 4
+_FACT_GAP = 6
 _SEPARATOR = " › "
 _ELLIPSIS = "… › "
 _VCENTER = Qt.AlignmentFlag.AlignVCenter
@@ -61,15 +62,26 @@ class CardPainter:
         self._theme = theme
         self._fonts = fonts
 
-    def draw(self, rect: QRectF, cpu: CpuView, sources: Sources, now_cycles: float, focused: bool) -> None:
+    def draw(
+        self,
+        rect: QRectF,
+        cpu: CpuView,
+        sources: Sources,
+        now_cycles: float,
+        focused: bool,
+        pace: Pace = Pace.FAST,
+        is_next: bool = False,
+    ) -> None:
         """Paint a card into a rectangle of logical pixels."""
         state = state_text(cpu, now_cycles)
-        self._draw_ground(rect, state.colour, focused)
+        self._draw_ground(rect, state.colour, focused, is_next)
         line = self._fonts.line
         inner = rect.adjusted(_STRIPE + _PAD, 3, -_PAD, -3)
         lines = max(1, int((inner.height() + 1) // line))
         top = inner.top() + max(0.0, min((inner.height() - lines * line) / 2, 4.0))
-        self._draw_head(QRectF(inner.left(), top, inner.width(), line), cpu, state.text, state.colour)
+        head = QRectF(inner.left(), top, inner.width(), line)
+        after_name = self._draw_name(head, cpu.number, is_next)
+        self._draw_state(head, after_name, cpu, state, pace, is_next)
         if lines > 1 and not cpu.frames:
             self._text(
                 QRectF(inner.left(), top + line, inner.width(), line),
@@ -83,11 +95,13 @@ class CardPainter:
         code = QRectF(inner.left(), top + 2 * line + 1, inner.width(), (lines - 2) * line)
         self._draw_source(code, cpu, sources, lines - 2)
 
-    def _draw_ground(self, rect: QRectF, colour: str, focused: bool) -> None:
+    def _draw_ground(self, rect: QRectF, colour: str, focused: bool, is_next: bool) -> None:
         painter = self._painter
-        painter.setPen(QPen(self._theme.color("accent" if focused else "border"), 1))
+        width = 2 if is_next else 1
+        painter.setPen(QPen(self._theme.color("accent" if focused or is_next else "border"), width))
         painter.setBrush(self._theme.color("sunken"))
-        painter.drawRoundedRect(rect.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        edge = width / 2
+        painter.drawRoundedRect(rect.adjusted(edge, edge, -edge, -edge), 6, 6)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._theme.color(colour))
         painter.drawRoundedRect(
@@ -101,36 +115,65 @@ class CardPainter:
         self._painter.setPen(self._theme.color(colour))
         self._painter.drawText(place, flags, text)
 
-    def _draw_head(self, place: QRectF, cpu: CpuView, state: str, colour: str) -> None:
-        # Name and state come first; of the facts on the right as many as there is room for.
+    def _draw_name(self, place: QRectF, number: int, is_next: bool) -> float:
+        # Returns where it ends.
         fonts = self._fonts
-        name = f"CPU{numbers.THIN}{cpu.number}"
+        name = f"CPU{numbers.THIN}{number}"
         self._text(place, name, "text", fonts.bold)
         x = place.left() + fonts.bold_metrics.horizontalAdvance(name) + 10
-        right = self._draw_facts(place, cpu, x + fonts.text_metrics.horizontalAdvance(state) + 10)
-        room = max(0.0, right - 10 - x)
-        shown = fonts.text_metrics.elidedText(state, Qt.TextElideMode.ElideRight, room)
-        self._text(QRectF(x, place.top(), room, place.height()), shown, colour, fonts.text)
+        if not is_next:
+            return x
+        badge = QRectF(
+            x - 2, place.top() + 1, fonts.bold_metrics.horizontalAdvance("next") + 12, place.height() - 2
+        )
+        self._painter.setPen(Qt.PenStyle.NoPen)
+        self._painter.setBrush(self._theme.color("accent"))
+        self._painter.drawRoundedRect(badge, badge.height() / 2, badge.height() / 2)
+        self._text(badge, "next", "on_accent", fonts.bold, Qt.AlignmentFlag.AlignCenter)
+        return badge.right() + 8
 
-    def _draw_facts(self, place: QRectF, cpu: CpuView, left: float) -> float:
-        # From the right edge inwards; returns where they end.  Clock and operations have places of a fixed
+    def _draw_state(
+        self, place: QRectF, x: float, cpu: CpuView, state: StateText, pace: Pace, is_next: bool
+    ) -> None:
+        # The state comes first; of the facts on the right as many as there is room for.
+        metrics = self._fonts.text_metrics
+        facts = self._facts(cpu, pace)
+        widths = [width for _, _, width in facts]
+        # The interrupt flag stays on the narrowest card: the long text of a waiting CPU is shortened.
+        needed = metrics.horizontalAdvance(state.text) + 10
+        count = fitting_facts(widths, place.right() - x - needed)
+        if is_next and count < 2 <= fitting_facts(widths, place.right() - x):
+            # The badge says that it runs; the clock says why it is the next one.
+            self._draw_facts(place, facts[:2])
+            return
+        right = self._draw_facts(place, facts[:count])
+        room = max(0.0, right - 4 - x)
+        shown = metrics.elidedText(state.text, Qt.TextElideMode.ElideRight, room)
+        self._text(QRectF(x, place.top(), room, place.height()), shown, state.colour, self._fonts.text)
+
+    def _facts(self, cpu: CpuView, pace: Pace) -> list[tuple[str, str, float]]:
+        # Text, colour and width, the most important first.  Clock and operations have places of a fixed
         # width, so that growing numbers do not push the rest about.
         metrics = self._fonts.text_metrics
         flag = ("irq on", "text_muted") if cpu.interrupts_enabled else ("irq off", "interrupts_off")
         facts = [(*flag, metrics.horizontalAdvance("irq off"))]
-        if cpu.state not in (CpuState.WAITING_LOCK, CpuState.HALTED):
-            clock = f"{numbers.short(cpu.clock_cycles)}{numbers.THIN}cyc"
-            facts.append((clock, "text_muted", metrics.horizontalAdvance("00.00 M cyc")))
+        waits = cpu.state == CpuState.WAITING_LOCK
+        if cpu.state != CpuState.HALTED and (pace is not Pace.FAST or not waits):
+            clock = clock_text(cpu.clock_cycles, pace)
+            widest = metrics.horizontalAdvance("00.00 M cyc")
+            facts.append((clock, "text_muted", max(widest, metrics.horizontalAdvance(clock))))
         if cpu.operations:
             operations = f"{numbers.short(cpu.operations)}{numbers.THIN}ops"
             facts.append((operations, "text_muted", metrics.horizontalAdvance("00.00 k ops")))
+        return facts
+
+    def _draw_facts(self, place: QRectF, facts: list[tuple[str, str, float]]) -> float:
+        # From the right edge inwards; returns where they end.
         right = place.right()
         for text, colour, width in facts:
-            if right - width < left:
-                break
             fact = QRectF(right - width, place.top(), width, place.height())
             self._text(fact, text, colour, self._fonts.text, _RIGHT)
-            right -= width + 6
+            right -= width + _FACT_GAP
         return right
 
     def _draw_stack(self, place: QRectF, cpu: CpuView) -> None:
@@ -194,8 +237,10 @@ class CardPainter:
         if executing:
             start = span.column - 1 if number == span.line else len(text) - len(text.lstrip())
             end = span.end_column - 1 if number == span.end_line else len(text.rstrip())
-            left = body.left() + fonts.code_metrics.horizontalAdvance(text[indent : max(indent, start)])
-            width = fonts.code_metrics.horizontalAdvance(text[max(indent, start) : max(indent, end)])
+            columns = int(body.width() / fonts.code_metrics.horizontalAdvance("0"))
+            shown, start, end = scrolled(shown, max(0, start - indent), max(0, end - indent), columns)
+            left = body.left() + fonts.code_metrics.horizontalAdvance(shown[:start])
+            width = fonts.code_metrics.horizontalAdvance(shown[start:end])
             mark = QRectF(left - 1, row.top() + 1, width + 2, row.height() - 2).intersected(
                 body.adjusted(-1, 0, 0, 0)
             )
@@ -204,6 +249,21 @@ class CardPainter:
             self._painter.drawRoundedRect(mark, 3, 3)
         elided = fonts.code_metrics.elidedText(shown, Qt.TextElideMode.ElideRight, body.width())
         self._text(body, elided, "text" if executing else "text_muted", fonts.code)
+
+
+def clock_text(clock_cycles: float, pace: Pace) -> str:
+    """A clock: short while it runs fast, in full where clocks are compared."""
+    value = numbers.short(clock_cycles) if pace is Pace.FAST else numbers.integer(clock_cycles)
+    return f"{value}{numbers.THIN}cyc"
+
+
+def fitting_facts(widths: Sequence[float], room: float) -> int:
+    """How many facts, the most important first, have room; the first one always stays."""
+    count, used = min(1, len(widths)), sum(widths[:1])
+    while count < len(widths) and used + _FACT_GAP + widths[count] <= room:
+        used += _FACT_GAP + widths[count]
+        count += 1
+    return count
 
 
 def _totals(cpu: CpuView) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from slubviz.hw.isa import CpuState
 from slubviz.model.snapshot import CpuView, FrameView
@@ -18,6 +19,14 @@ _FEWEST_LINES, _MOST_LINES, _FOCUS_LINES = 3, 30, 34
 _EDGE = 6
 #: A card in focus is this many times as tall as the others, room permitting.
 _FOCUS_WEIGHT = 2.6
+
+
+class Pace(IntEnum):
+    """How fast a run goes for the eye."""
+
+    FAST = 0  #: whose turn it is changes too often to be shown
+    SLOW = 1  #: every micro-op can be followed
+    STILL = 2  #: paused, or stepped by hand
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,55 @@ def state_text(cpu: CpuView, now_cycles: float) -> StateText:
     if cpu.interrupt_depth:
         return StateText("in an interrupt", "interrupt")
     return StateText("running", "cpu_running")
+
+
+def next_cpu(cpus: Sequence[CpuView]) -> int:
+    """Position of the CPU that executes next: the smallest clock of the running ones, ties by number.
+
+    Returns
+    -------
+    int
+        -1 if none is running.
+    """
+    running = [
+        (cpu.clock_cycles, cpu.number, index)
+        for index, cpu in enumerate(cpus)
+        if cpu.state == CpuState.RUNNING
+    ]
+    return min(running)[2] if running else -1
+
+
+def stepped_cpu(before: Sequence[CpuView], after: Sequence[CpuView]) -> int:
+    """Number of the CPU that executed the one micro-op between two pictures; -1 if it was not just one."""
+    if len(before) != len(after):
+        return -1
+    gained = {b.number: b.micro_ops - a.micro_ops for a, b in zip(before, after, strict=True)}
+    moved = [number for number, count in gained.items() if count]
+    return moved[0] if len(moved) == 1 and gained[moved[0]] == 1 else -1
+
+
+def scrolled(text: str, start: int, end: int, columns: int) -> tuple[str, int, int]:
+    """Shift a line of code to the left until a part of it is inside.
+
+    Parameters
+    ----------
+    text : str
+        The line; what is cut off at its left is replaced by an ellipsis of one column.
+    start, end : int
+        Columns of the part, from 0, end exclusive.  The start stays visible if the part is too long.
+    columns : int
+        How many columns are visible.
+
+    Returns
+    -------
+    text, start, end
+        The shifted line, and where the part is in it.
+    """
+    last = end + (end < len(text))  # a column for the ellipsis of what follows
+    cut = min(last - columns, start - 1)
+    if cut <= 0:
+        return text, start, end
+    return "…" + text[cut + 1 :], start - cut, end - cut
 
 
 def flags_text(cpu: CpuView) -> str:

@@ -17,12 +17,21 @@ from slubviz.hw.isa import CpuState
 from slubviz.model.snapshot import CpuView, Snapshot
 from slubviz.views import numbers
 from slubviz.views.cpu_card import CardFonts, CardPainter, card_fonts
-from slubviz.views.cpu_layout import CardLayout, flags_text, lay_out_cards, state_text
+from slubviz.views.cpu_layout import (
+    CardLayout,
+    Pace,
+    flags_text,
+    lay_out_cards,
+    next_cpu,
+    state_text,
+    stepped_cpu,
+)
 from slubviz.views.theme import Theme
 
 #: A CPU that was halted in so many pictures in a row gets a small card: phases that alternate quickly
 #: shall not make the cards jump.
 _IDLE_PICTURES = 6
+_NEXT_TEXT = "Next to run: the smallest clock of the running CPUs, ties by number"
 
 
 class CpuPanel(QAbstractScrollArea):
@@ -36,6 +45,10 @@ class CpuPanel(QAbstractScrollArea):
         self._sources: Mapping[str, tuple[str, ...]] = {}
         self._layout = CardLayout((), 0)
         self._focus = -1
+        self._next = -1
+        self._stepped = -1
+        self._pace = Pace.FAST
+        self._scrolled_for = -1
         self._halted_for: list[int] = []
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -61,10 +74,24 @@ class CpuPanel(QAbstractScrollArea):
         self._theme = theme
         self.viewport().update()
 
-    def show_cpus(self, snapshot: Snapshot | None, sources: Mapping[str, tuple[str, ...]]) -> None:
-        """Show a snapshot's CPUs with the lines of their source files; None clears the panel."""
+    @property
+    def next_card(self) -> int:
+        """Position of the card that is marked as the next to run, -1 if none is."""
+        return self._next
+
+    def show_cpus(
+        self,
+        snapshot: Snapshot | None,
+        sources: Mapping[str, tuple[str, ...]],
+        pace: Pace = Pace.FAST,
+    ) -> None:
+        """Show a snapshot's CPUs with the lines of their source files; None clears the panel.
+
+        Unless the pace is FAST, the CPU whose turn is next is marked; at STILL it is scrolled into view.
+        """
         before = self._idle()
         cpus = snapshot.cpus if snapshot else ()
+        self._note_turn(snapshot, pace)
         self._snapshot, self._sources = snapshot, sources
         halted = [cpu.state == CpuState.HALTED for cpu in cpus]
         if len(cpus) == len(self._halted_for):
@@ -75,6 +102,7 @@ class CpuPanel(QAbstractScrollArea):
             self._halted_for = [_IDLE_PICTURES * is_halted for is_halted in halted]
         if before != self._idle():
             self._place()
+        self._show_next(snapshot)
         self.viewport().update()
 
     def facts(self) -> str:
@@ -82,6 +110,9 @@ class CpuPanel(QAbstractScrollArea):
         if self._snapshot is None:
             return ""
         cpus = self._snapshot.cpus
+        if self._next >= 0:
+            stepped = f"CPU {self._stepped} stepped  ·  " if self._stepped >= 0 else ""
+            return f"{stepped}CPU {cpus[self._next].number} is next"
         running = sum(cpu.state == CpuState.RUNNING for cpu in cpus)
         waiting = sum(cpu.state == CpuState.WAITING_LOCK for cpu in cpus)
         parts = [f"{running} of {len(cpus)} running"]
@@ -121,7 +152,30 @@ class CpuPanel(QAbstractScrollArea):
         index = self._card_at(position)
         if index < 0 or self._snapshot is None:
             return ""
-        return cpu_facts(self._snapshot.cpus[index], self._snapshot.clock_cycles)
+        text = cpu_facts(self._snapshot.cpus[index], self._snapshot.clock_cycles)
+        return f"{text}\n{_NEXT_TEXT}" if index == self._next else text
+
+    def _note_turn(self, snapshot: Snapshot | None, pace: Pace) -> None:
+        # Before the new snapshot takes the place of the old one.
+        cpus = snapshot.cpus if snapshot else ()
+        before = self._snapshot.cpus if self._snapshot else ()
+        same = snapshot and self._snapshot and snapshot.micro_ops == self._snapshot.micro_ops
+        if not same:  # the same moment shown again still was stepped to
+            self._stepped = stepped_cpu(before, cpus)
+        self._pace = pace
+        self._next = -1 if pace is Pace.FAST else next_cpu(cpus)
+
+    def _show_next(self, snapshot: Snapshot | None) -> None:
+        # Once for each moment: whoever scrolls away to look at another card is left alone.
+        if snapshot is None or self._pace is not Pace.STILL or self._next < 0:
+            self._scrolled_for = -1
+            return
+        if snapshot.micro_ops == self._scrolled_for or self._next >= len(self._layout.places):
+            return
+        self._scrolled_for = snapshot.micro_ops
+        place, bar = self._layout.places[self._next], self.verticalScrollBar()
+        lowest = place.y + place.height - self.viewport().height()
+        bar.setValue(min(max(bar.value(), lowest), place.y))
 
     def _card_at(self, position: QPoint) -> int:
         return self._layout.card_at(position.x(), position.y() + self.verticalScrollBar().value())
@@ -150,7 +204,15 @@ class CpuPanel(QAbstractScrollArea):
             rect = QRectF(place.x, place.y - offset, place.width, place.height)
             if rect.bottom() < 0 or rect.top() > bottom:
                 continue
-            cards.draw(rect, cpu, self._sources, snapshot.clock_cycles, index == self._focus)
+            cards.draw(
+                rect,
+                cpu,
+                self._sources,
+                snapshot.clock_cycles,
+                index == self._focus,
+                self._pace,
+                index == self._next,
+            )
 
 
 def cpu_facts(cpu: CpuView, now_cycles: float) -> str:

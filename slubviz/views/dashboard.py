@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from slubviz.model.snapshot import Snapshot
 from slubviz.views import numbers
+from slubviz.views.cpu_layout import Pace
 from slubviz.views.cpu_panel import CpuPanel
 from slubviz.views.lock_panel import LockPanel
 from slubviz.views.panel import Panel
@@ -28,6 +29,8 @@ from slubviz.views.worker import ViewUpdate, WorkerState
 #: Above this speed the cards change faster than one can read: they are shown less often.
 _READABLE_RATE = 2_000.0
 _CARDS_EVERY = 4
+#: Below this speed one can follow whose turn is next.
+_FOLLOWED_RATE = 1_000.0
 
 
 class Dashboard(QWidget):
@@ -67,8 +70,9 @@ class Dashboard(QWidget):
         self.results.set_rows(result_rows(update.results))
         self.counters.set_rows(counter_rows(snapshot.counters) if snapshot else [])
         if self._cards_are_due(update):
-            self.cpus.show_cpus(snapshot, update.sources)
+            self.cpus.show_cpus(snapshot, update.sources, pace_of(update))
             self._cpu_panel.set_info(self.cpus.facts())
+        self.legend.setVisible(snapshot is None or bool(snapshot.cache_name))
         self._map_panel.set_title(map_title(snapshot))
         self._map_panel.set_info(self.map.facts())
         self._lock_panel.set_info(self.locks.facts())
@@ -125,6 +129,13 @@ class Dashboard(QWidget):
         # Shares of the window until the user drags a border.
         self._splitter.setSizes([round(width * 0.31), round(width * 0.41), round(width * 0.28)])
         self._right.setSizes([round(height * 0.42), round(height * 0.27), round(height * 0.31)])
+
+
+def pace_of(update: ViewUpdate) -> Pace:
+    """How fast the run goes for the eye."""
+    if update.state is not WorkerState.RUNNING:
+        return Pace.STILL
+    return Pace.SLOW if update.asked_rate < _FOLLOWED_RATE else Pace.FAST
 
 
 def map_title(snapshot: Snapshot | None) -> str:

@@ -6,6 +6,8 @@ nothing is cut through.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
@@ -27,6 +29,7 @@ class LockPanel(QWidget):
         self._theme = theme
         self._locks: tuple[LockView, ...] = ()
         self._now_cycles = 0.0
+        self._since: dict[int, float] = {}
         self._has_snapshot = False
         self.setMinimumHeight(84)
         self.setAccessibleName("Locks")
@@ -44,8 +47,9 @@ class LockPanel(QWidget):
         self._has_snapshot = snapshot is not None
         self._locks = sorted_locks(snapshot.locks) if snapshot else ()
         self._now_cycles = snapshot.clock_cycles if snapshot else 0.0
+        self._since = {cpu.number: cpu.waits_since_cycles for cpu in snapshot.cpus} if snapshot else {}
         self.setAccessibleDescription(
-            "\n".join(" ".join(lock_texts(lock, self._now_cycles)) for lock in self._locks)
+            "\n".join(" ".join(lock_texts(lock, self._now_cycles, self._since)) for lock in self._locks)
         )
         self.update()
 
@@ -82,7 +86,7 @@ class LockPanel(QWidget):
             painter.setFont(self.font())
             painter.setPen(self._theme.color("text_muted"))
             place = QRectF(_PAD, fit * (row_height + _GAP), self.width() - _PAD, line)
-            painter.drawText(place, _VCENTER, f"and {numbers.plural(rest, 'lock')} more")
+            painter.drawText(place, _VCENTER, rest_text(rest))
 
     def _draw_row(self, painter: QPainter, rect: QRectF, lock: LockView, line: float) -> None:
         colour = "lock_contended" if lock.waiters else "lock_held"
@@ -91,7 +95,7 @@ class LockPanel(QWidget):
         painter.drawRoundedRect(rect, 6, 6)
         painter.setBrush(self._theme.color(colour))
         painter.drawRoundedRect(QRectF(rect.left() + 4, rect.top() + 6, 3, rect.height() - 12), 1.5, 1.5)
-        name, holder, waiters = lock_texts(lock, self._now_cycles)
+        name, holder, waiters = lock_texts(lock, self._now_cycles, self._since)
         inner = rect.adjusted(4 + 3 + _PAD, 5, -_PAD, -5)
         bold = QFont(self.font())
         bold.setWeight(QFont.Weight.DemiBold)
@@ -119,8 +123,21 @@ def sorted_locks(locks: tuple[LockView, ...]) -> tuple[LockView, ...]:
     return tuple(sorted(locks, key=lambda lock: (-len(lock.waiters), lock.held_since_cycles, lock.name)))
 
 
-def lock_texts(lock: LockView, now_cycles: float) -> tuple[str, str, str]:
-    """Name, holder and waiters of a lock in words."""
+def rest_text(count: int) -> str:
+    """The last line, for locks that there is no room for."""
+    return f"and {numbers.integer(count)} more {'lock' if count == 1 else 'locks'}"
+
+
+def lock_texts(lock: LockView, now_cycles: float, since_cycles: Mapping[int, float]) -> tuple[str, str, str]:
+    """Name, holder and waiters of a lock in words.
+
+    Parameters
+    ----------
+    now_cycles : float
+        Latest clock of any CPU.
+    since_cycles : mapping
+        For each CPU number the clock at which it began to wait.
+    """
     if lock.holder >= 0:
         held = numbers.integer(max(0.0, now_cycles - lock.held_since_cycles))
         holder = f"CPU{numbers.THIN}{lock.holder} for {held}{numbers.THIN}cyc"
@@ -128,7 +145,15 @@ def lock_texts(lock: LockView, now_cycles: float) -> tuple[str, str, str]:
         holder = "being handed over"
     if not lock.waiters:
         return lock.name, holder, "nobody waits"
-    who = ", ".join(str(cpu) for cpu in lock.waiters[:12]) + (" …" if len(lock.waiters) > 12 else "")
-    verb = "waits" if len(lock.waiters) == 1 else "wait"
-    noun = "CPU" if len(lock.waiters) == 1 else "CPUs"
-    return lock.name, holder, f"{len(lock.waiters)} {verb}: {noun} {who}"
+    return lock.name, holder, _waiters_text(lock.waiters, now_cycles, since_cycles)
+
+
+def _waiters_text(waiters: tuple[int, ...], now_cycles: float, since_cycles: Mapping[int, float]) -> str:
+    # The first waiter with the time that it has waited, then the others.
+    first, others = waiters[0], waiters[1:]
+    waited = numbers.integer(max(0.0, now_cycles - since_cycles.get(first, now_cycles)))
+    text = f"CPU{numbers.THIN}{first} waits {waited}{numbers.THIN}cyc"
+    if not others:
+        return text
+    who = ", ".join(str(cpu) for cpu in others[:12]) + (" …" if len(others) > 12 else "")
+    return f"{text}, then {'CPU' if len(others) == 1 else 'CPUs'} {who} ({len(waiters)} wait)"

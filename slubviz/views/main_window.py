@@ -102,6 +102,7 @@ class MainWindow(QMainWindow):
         self._connect()
         self._apply_theme()
         self.show_update(ViewUpdate())
+        self._restore_pause_measured()
         self._restore_place()
 
     @property
@@ -156,6 +157,7 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self._bridge.updated.connect(self.show_update)
+        self._bridge.set_rate(self.bar.rate())
         self.bar.speed_changed.connect(self._bridge.set_rate)
         self.bar.job_changed.connect(lambda _job: self._enable_commands(self._bridge.latest))
         for name, handler in (
@@ -166,6 +168,7 @@ class MainWindow(QMainWindow):
             ("slower", lambda: self.bar.change_speed(-1)),
             ("faster", lambda: self.bar.change_speed(1)),
             ("unlimited", self.bar.set_unlimited),
+            ("pause_measured", self._pause_measured_chosen),
             ("export_png", self._export_png),
             ("export_csv", self._export_csv),
             ("quit", self.close),
@@ -248,6 +251,18 @@ class MainWindow(QMainWindow):
             return ThemeMode(str(self._settings.value("theme", mode.value)))
         except ValueError:  # a settings file that someone has edited
             return mode
+
+    def _pause_measured_chosen(self) -> None:
+        wanted = self.commands["pause_measured"].isChecked()
+        self._bridge.set_pause_measured(wanted)
+        if self._settings is not None:
+            self._settings.setValue("pause_measured", wanted)
+
+    def _restore_pause_measured(self) -> None:
+        if self._settings is not None:
+            wanted = str(self._settings.value("pause_measured", True)).lower() != "false"
+            self.commands["pause_measured"].setChecked(wanted)
+            self._bridge.set_pause_measured(wanted)
 
     def _restore_place(self) -> None:
         geometry = self._settings.value("geometry") if self._settings is not None else None

@@ -13,7 +13,7 @@ _NUMBER_SPACE = 12
 _STEPS = (
     "Choose a machine, a kernel, a test and an object size in the bar above.",
     "Run shows the slabs, the CPUs and the locks live, and measures cycles per operation.",
-    "Pause at any time, then Step executes one micro-op at a time. The speed slider slows a run down.",
+    "Pause at any time, then Step executes one micro-op at a time. The slider sets the speed.",
 )
 
 

@@ -19,6 +19,11 @@ from slubviz.views.theme import Theme
 
 #: More points than this are thinned out before they are drawn.
 _MOST_POINTS = 2_000
+#: Operations per CPU of the published tables: other runs are not held against them in percent.
+PUBLISHED_OPS = 10_000
+_PUBLISHED_RUN = f"{numbers.integer(PUBLISHED_OPS)} ops"
+#: Height of the reference's label, of the plot's.
+_LABEL_SHARE = 0.15
 _NO_POINTS = (np.empty(0), np.empty(0))
 
 
@@ -65,6 +70,11 @@ class ProgressPlot(QWidget):
         return None
 
     @property
+    def axes_visible(self) -> bool:
+        """Whether the axes are shown."""
+        return all(self._plot.getAxis(name).isVisible() for name in ("left", "bottom"))
+
+    @property
     def mean_line(self) -> float | None:
         """The mean of a finished cell that is drawn; None if none is."""
         return float(self._mean_line.value()) if self._mean_line.isVisible() else None
@@ -89,6 +99,8 @@ class ProgressPlot(QWidget):
         self._theme = theme
         self._plot.setBackground(theme.panel)
         self._curve.setPen(pg.mkPen(theme.plot_line, width=2))
+        self._curve.setSymbolPen(None)
+        self._curve.setSymbolBrush(theme.plot_line)
         self._published_line.setPen(pg.mkPen(theme.plot_published, width=1.5, style=Qt.PenStyle.DashLine))
         self._mean_line.setPen(pg.mkPen(theme.plot_line, width=1))
         band = QColor(theme.plot_published)
@@ -122,10 +134,16 @@ class ProgressPlot(QWidget):
         if points[0].size and snapshot:
             self._phase, self._points = snapshot.phase, points
             last = None
-        if last is not None and not _is_of(last, self._phase):
-            self._phase, self._points = _phase_of(last), _NO_POINTS
+        if last is not None:
+            if not _is_of(last, self._phase):
+                self._phase, self._points = _phase_of(last), _NO_POINTS
+            # Also what no picture was taken of: between the measured phases the series is the last one's.
+            ended = thinned(snapshot.progress) if snapshot and not running else _NO_POINTS
+            self._points = ended if ended[0].size else self._points
         self._final = None if last is None else last.cycles_per_op
-        self._curve.setData(*self._points)
+        # A line through a single point is nothing to see.
+        self._curve.setData(*self._points, symbol="o" if self._points[0].size == 1 else None)
+        self._show_axes(self._points[0].size > 0 or self._final is not None)
         self._show_reference(self._phase)
         self._show_numbers(self._phase)
 
@@ -168,6 +186,11 @@ class ProgressPlot(QWidget):
         style = {"color": self._theme.text_muted, "font-size": f"{self.font().pointSizeF():.0f}pt"}
         self._plot.setLabel("bottom", "operations, all CPUs", **style)
 
+    def _show_axes(self, visible: bool) -> None:
+        for name in ("left", "bottom"):
+            if self._plot.getAxis(name).isVisible() != visible:
+                self._plot.showAxis(name, visible)
+
     def _show_reference(self, phase: PhaseView | None) -> None:
         limits = published(phase)
         self._published_line.setVisible(limits is not None and limits[0] == limits[1])
@@ -191,10 +214,11 @@ class ProgressPlot(QWidget):
             self._published_line.setValue(low)
         else:
             self._published_band.setRegion((low, high))
-        self._published_text.setText("published " + range_text(low, high))
-        # On the side of the reference where the curve is not.
+        self._published_text.setText(reference_label(phase, (low, high)))
+        # On the side of the reference where the curve is not, if the label has room there.
         mean = self._mean()
         under = mean is not None and mean > (low + high) / 2
+        under = under and low - bottom > _LABEL_SHARE * (top - bottom)
         self._published_text.setAnchor((1, 0) if under else (1, 1))
         self._published_text.setPos(right, low if under else high)
 
@@ -213,6 +237,9 @@ class ProgressPlot(QWidget):
         limits = published(phase)
         if limits is None:
             self._compare.setText("nothing published")
+            return
+        if not is_comparable(phase):
+            self._compare.setText(f"published {range_text(*limits)} ({_PUBLISHED_RUN})")
             return
         error = error_percent(mean, limits)
         distance = "within" if not error else numbers.signed_percent(error)
@@ -236,6 +263,16 @@ def published(phase: PhaseView | None) -> tuple[float, float] | None:
     return phase.published_low, high
 
 
+def is_comparable(phase: PhaseView | None) -> bool:
+    """Whether a phase has as many operations as the published measurements."""
+    return phase is not None and phase.ops == PUBLISHED_OPS
+
+
+def reference_label(phase: PhaseView | None, limits: tuple[float, float]) -> str:
+    """What stands at the reference: its value, or its operations where the run has other ones."""
+    return f"published {range_text(*limits)}" if is_comparable(phase) else f"published ({_PUBLISHED_RUN})"
+
+
 def _is_of(cell: CellResult, phase: PhaseView | None) -> bool:
     # Whether a phase is the one that gave a cell.
     if phase is None:
@@ -246,8 +283,8 @@ def _is_of(cell: CellResult, phase: PhaseView | None) -> bool:
 
 def _phase_of(cell: CellResult) -> PhaseView:
     # A measured phase as far as a finished cell tells.
-    published_range = (cell.published_low, cell.published_high)
-    return PhaseView(0, 1, cell.test, cell.operation, cell.size_bytes, True, cell.ops, *published_range)
+    low, high, ops = cell.published_low, cell.published_high, cell.ops
+    return PhaseView(0, 1, cell.test, cell.operation, cell.size_bytes, True, ops, low, high, ops)
 
 
 def range_text(low: float, high: float) -> str:

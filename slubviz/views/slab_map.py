@@ -28,7 +28,6 @@ _OBJECT_TEXT = {
     ObjectState.ALLOCATED: "allocated",
 }
 _ROW_HEIGHT_FOR_GROUPS = 36
-_NO_CACHE_TEXT = "Objects of this size come straight from the page allocator: there are no slabs to show."
 
 
 class SlabMap(QWidget):
@@ -89,6 +88,13 @@ class SlabMap(QWidget):
         partial = int(snapshot.nr_partial.sum())
         parts.append(f"{numbers.integer(partial)} on partial lists")
         return "  ·  ".join(parts)
+
+    def why_empty(self) -> str:
+        """What stands in the place of the map when there are no slabs; empty otherwise."""
+        if self._snapshot is None or self._snapshot.cache_name:
+            return ""
+        size = numbers.integer(self._snapshot.cache_size_bytes)
+        return f"{size}-byte objects come straight from the page allocator: no slabs"
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -177,11 +183,9 @@ class SlabMap(QWidget):
         return bold
 
     def _draw_why_empty(self, painter: QPainter) -> None:
-        if self._snapshot is None:
-            return
         painter.setPen(self._theme.color("text_muted"))
         flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
-        painter.drawText(self.rect().adjusted(32, 0, -32, 0), flags, _NO_CACHE_TEXT)
+        painter.drawText(self.rect().adjusted(32, 0, -32, 0), flags, self.why_empty())
 
     def _draw_label(self, painter: QPainter, row: Row) -> None:
         assert self._layout is not None

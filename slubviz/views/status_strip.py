@@ -16,10 +16,12 @@ _STATE_TEXT = {
     WorkerState.RUNNING: "Running",
     WorkerState.FINISHED: "Finished",
     WorkerState.FAULTED: "Stopped by a fault",
+    WorkerState.MEASURED: "Measured; Run continues with the clean-up",
 }
 _STATE_COLOUR = {
     WorkerState.RUNNING: "cpu_running",
     WorkerState.LOADING: "accent",
+    WorkerState.MEASURED: "accent",
     WorkerState.FAULTED: "cpu_waiting",
 }
 

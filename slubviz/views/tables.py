@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QHeaderView, QTableView, QWidget
 
 from slubviz.views import numbers
-from slubviz.views.progress_plot import range_text, value_text
+from slubviz.views.progress_plot import PUBLISHED_OPS, range_text, value_text
 
 if TYPE_CHECKING:
     from slubviz.model.results import CellResult
@@ -124,7 +124,9 @@ def _published(cell: CellResult) -> str:
     if cell.published_low is None or cell.error_percent is None:
         return "–"
     high = cell.published_low if cell.published_high is None else cell.published_high
-    return f"{range_text(cell.published_low, high)}  {numbers.signed_percent(cell.error_percent)}"
+    text = range_text(cell.published_low, high)
+    # The published tables are of one number of operations: a distance from another means nothing.
+    return f"{text}  {numbers.signed_percent(cell.error_percent)}" if cell.ops == PUBLISHED_OPS else text
 
 
 COUNTER_HEADERS = ("Counter", "Value")

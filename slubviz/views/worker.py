@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from slubviz.model.errors import UserError
-from slubviz.model.snapshot import Snapshot
+from slubviz.model.snapshot import PhaseView, Snapshot
 from slubviz.views.job import JobSpec, SessionFactory, SessionLike
 from slubviz.views.slab_summary import SlabSummary, summarise
 from slubviz.views.speed import Pacer
@@ -42,6 +42,7 @@ class WorkerState(IntEnum):
     RUNNING = 3
     FINISHED = 4
     FAULTED = 5  #: the simulated machine stopped with a fault
+    MEASURED = 6  #: paused between the last measured phase and its clean-up
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,17 @@ class SetRate:
     micro_ops_per_second: float
 
 
-Command = Load | Run | Pause | Step | Reset | SetRate
+@dataclass(frozen=True)
+class SetPauseMeasured:
+    """Whether to pause before a clean-up that follows the last measured phase."""
+
+    wanted: bool
+
+
+Command = Load | Run | Pause | Step | Reset | SetRate | SetPauseMeasured
+
+#: The states from which Run and Step go on.
+_HELD = (WorkerState.PAUSED, WorkerState.MEASURED)
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,7 @@ class SessionWorker(threading.Thread):
         self._job: JobSpec | None = None
         self._state = WorkerState.EMPTY
         self._pacer = Pacer()
+        self._pause_measured = True
         self._sources: dict[str, tuple[str, ...]] = {}
         self._last_snapshot: Snapshot | None = None
         self._last_summary: SlabSummary | None = None
@@ -185,7 +197,7 @@ class SessionWorker(threading.Thread):
         return self._pacer.wait_seconds() == 0.0
 
     def _obey(self, command: Command) -> None:
-        if not isinstance(command, SetRate):
+        if not isinstance(command, SetRate | SetPauseMeasured):
             self._error = ""
         match command:
             case Load():
@@ -195,6 +207,8 @@ class SessionWorker(threading.Thread):
             case SetRate(rate):
                 self._pacer.set_rate(rate)
                 self._meter.restart()
+            case SetPauseMeasured(wanted):
+                self._pause_measured = wanted
             case Run():
                 self._start()
             case Pause():
@@ -233,7 +247,7 @@ class SessionWorker(threading.Thread):
         self._sources = {}
 
     def _start(self) -> None:
-        if self._session is None or self._state not in (WorkerState.PAUSED, WorkerState.FINISHED):
+        if self._session is None or self._state not in (*_HELD, WorkerState.FINISHED):
             return
         if self._state is WorkerState.FINISHED:  # Run after the end means once more
             self._session.reset()
@@ -242,7 +256,7 @@ class SessionWorker(threading.Thread):
         self._state = WorkerState.RUNNING
 
     def _step(self) -> None:
-        if self._session is None or self._state not in (WorkerState.PAUSED, WorkerState.RUNNING):
+        if self._session is None or self._state not in (*_HELD, WorkerState.RUNNING):
             return
         self._state = WorkerState.PAUSED
         self._session.step()
@@ -259,10 +273,13 @@ class SessionWorker(threading.Thread):
         before = time.monotonic()
         count = self._pacer.due(before)
         if count > 0:
-            self._session.run(count)
+            may_pause = self._pause_measured and is_last_measured(self._session.phase_view())
+            self._session.run(count, stop_at_phase_end=may_pause)
             after = time.monotonic()
             self._pacer.ran(count, after - before)
             self._meter.add(count, after)
+            if may_pause and is_clean_up(self._session.phase_view()):
+                self._state = WorkerState.MEASURED
             self._check_end()
         if self._state is not WorkerState.RUNNING or self._slot_is_due(count):
             self._publish()
@@ -332,6 +349,16 @@ class SessionWorker(threading.Thread):
                 self._sources[file] = tuple(session.source_text(file).splitlines())
             except (UserError, OSError, KeyError):
                 self._sources[file] = ()  # shown as "source not found"; not worth stopping a run
+
+
+def is_last_measured(phase: PhaseView | None) -> bool:
+    """Whether a phase is measured and one phase, perhaps a clean-up, is left."""
+    return phase is not None and phase.measured and phase.index == phase.count - 2
+
+
+def is_clean_up(phase: PhaseView | None) -> bool:
+    """Whether a phase is the last one and not measured."""
+    return phase is not None and not phase.measured and phase.index == phase.count - 1
 
 
 class _RateMeter:

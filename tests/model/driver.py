@@ -41,7 +41,7 @@ class Driver:
         self.kept = [self.memory.global_address("objects", cpu) for cpu in range(cpus)]
         self.machine.run()  # the session's own first phase
         self.run(0, "test_free", 0, cpus, 64)
-        self.before = self._counters()
+        self.before = self.all_counters()
 
     def start(self, cpu: int, function: str, *arguments: int) -> None:
         """Let an idle CPU begin a function."""
@@ -66,13 +66,14 @@ class Driver:
         self.machine.write(self.kept[cpu], address)
         self.run(cpu, "test_free", cpu, cpu + 1, 1)
 
-    def _counters(self) -> dict[str, int]:
+    def all_counters(self) -> dict[str, int]:
+        """Every counter of the program, since boot."""
         sums = self.machine.counters().sum(axis=0)[HARDWARE_COUNTERS:]
         return {name: int(value) for name, value in zip(self.program.counters, sums, strict=True)}
 
     def counters(self) -> dict[str, int]:
         """The kernel's own counters since the start."""
-        now = self._counters()
+        now = self.all_counters()
         return {name: now[name] - self.before[name] for name in KERNEL_COUNTERS}
 
     # --- structures ---------------------------------------------------------------------------

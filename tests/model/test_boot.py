@@ -97,6 +97,25 @@ def test_a_node_that_is_searched_from_afar_keeps_min_partial_slabs(min_partial: 
     assert left == [max(4 - taken, min(4, min_partial)) for taken in range(1, 7)]
 
 
+def free_blocks(driver: Driver) -> list[int]:
+    """Free blocks of each order, with nothing on the per-CPU lists."""
+    for cpu in range(driver.machine.spec.cpus):
+        driver.run(cpu, "drain_local_pages")
+    zone = driver.memory.one(driver.memory.global_address("zones", 0), "zone")
+    return [int(area["nr_free"]) for area in zone["free_area"]]
+
+
+def test_blocks_that_were_split_are_merged_again() -> None:
+    driver = Driver("slub", 2)
+    before = free_blocks(driver)
+    objects = [driver.alloc(i % 2, size) for i in range(40) for size in (4096, 8192, 16384)]
+    assert free_blocks(driver) != before
+    for i in (*range(1, len(objects), 2), *range(0, len(objects), 2)):
+        driver.free(i % 3 % 2, objects[i])
+    assert free_blocks(driver) == before
+    assert check(driver.kernel, expected_allocated=0) == []
+
+
 def free_frames(made: Session) -> np.ndarray:
     pages = made.booted.memory.global_structs("mem_map")
     return np.flatnonzero(pages["flags"].astype(np.int64) >> made.booted.program.constants["PG_buddy"] & 1)

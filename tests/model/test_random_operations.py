@@ -180,14 +180,19 @@ def test_every_operation_on_two_nodes_agrees_with_the_oracle(
             {"DEACTIVATE_TO_HEAD", "DEACTIVATE_REMOTE_FREES"},
         ),
         (4, 0, {"DEACTIVATE_EMPTY"}, {"DEACTIVATE_EMPTY"}),
-        (0, 4, {"DEACTIVATE_EMPTY", "DEACTIVATE_REMOTE_FREES"}, {"DEACTIVATE_EMPTY", "DEACTIVATE_REMOTE_FREES"}),
+        (
+            0,
+            4,
+            {"DEACTIVATE_EMPTY", "DEACTIVATE_REMOTE_FREES"},
+            {"DEACTIVATE_EMPTY", "DEACTIVATE_REMOTE_FREES"},
+        ),
     ],
 )
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_slab_is_given_up_for_one_of_another_node(
     kernel: str, local: int, remote: int, counted: set[str], counted_patched: set[str]
 ) -> None:
-    """CPU 0 fills a slab of its node, some objects are freed by it and by CPU 1, it asks for the other node."""
+    """CPU 0 fills a slab of its node, it and CPU 1 free some objects, it asks for the other node."""
     both = pair(kernel, 4, 2)
     for cpu, objects in ((0, 4), (1, 5), (2, 5)):
         for _ in range(objects):
@@ -225,7 +230,9 @@ def test_a_slab_of_the_wrong_node_from_an_interrupt_is_flushed(kernel: str) -> N
     assert in_the_window(both, 1) == Status.HALTED
     inner: list[int] = []
     outer = both.oracle.alloc(0, 1024, 1, in_window=lambda: inner.append(both.oracle.alloc(0, 1024)))
-    held = both.driver.memory.field_address(both.driver.memory.global_address("held", 0), "held_objects", "of")
+    held = both.driver.memory.field_address(
+        both.driver.memory.global_address("held", 0), "held_objects", "of"
+    )
     both.note(both.driver.machine.read(held), inner[0], 1024)
     both.note(both.driver.machine.read(both.driver.kept[0]), outer, 1024)
     both.compare()
@@ -239,7 +246,9 @@ def test_an_unused_new_slab_goes_back() -> None:
     assert in_the_window(both, 0) == Status.HALTED
     inner: list[int] = []
     outer = both.oracle.alloc(0, 1024, 0, in_window=lambda: inner.append(both.oracle.alloc(0, 1024)))
-    held = both.driver.memory.field_address(both.driver.memory.global_address("held", 0), "held_objects", "of")
+    held = both.driver.memory.field_address(
+        both.driver.memory.global_address("held", 0), "held_objects", "of"
+    )
     both.note(both.driver.machine.read(held), inner[0], 1024)
     both.note(both.driver.machine.read(both.driver.kept[0]), outer, 1024)
     both.compare()

@@ -1,8 +1,8 @@
 """A session that makes up plausible pictures: a function of the micro-ops executed, no simulation.
 
 Two phases are measured for each size: every active CPU allocates its objects, then frees them in
-the order of allocation.  About ``MICRO_OPS_PER_OP`` micro-ops make an operation.  The same count of
-micro-ops always gives the same Snapshot.
+the order of allocation; with ``clean_up`` the frees are not measured.  About ``MICRO_OPS_PER_OP``
+micro-ops make an operation.  The same count of micro-ops always gives the same Snapshot.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ class FakeSession:
         ``boot`` waits for it, to play a long compile.
     fault_at : int or None
         Micro-op at which the machine stops with a fault.
+    clean_up : bool
+        The second phase of each size is a clean-up.
     """
 
     def __init__(self, spec: JobSpec) -> None:
@@ -136,6 +138,7 @@ class FakeSession:
         self.threads: set[int] = set()
         self.boot_gate: threading.Event | None = None
         self.fault_at: int | None = None
+        self.clean_up = False
         self.micro_ops = 0
         self.results: list[CellResult] = []
         self.cpus = spec.cpus or 8
@@ -156,8 +159,10 @@ class FakeSession:
         if self.boot_gate is not None:
             self.boot_gate.wait(30)
 
-    def run(self, micro_ops: int, until_micro_op_total: int | None = None) -> None:
+    def run(self, micro_ops: int, *, stop_at_phase_end: bool = False) -> None:
         self._note("run")
+        if stop_at_phase_end:
+            micro_ops = min(micro_ops, self._phase_micro_ops() - self.micro_ops % self._phase_micro_ops())
         time.sleep(micro_ops / MICRO_OPS_PER_SECOND)  # else the longest job would be over at once
         self._advance(micro_ops)
 
@@ -169,6 +174,11 @@ class FakeSession:
         self._note("reset")
         self.micro_ops = 0
         self.results = []
+
+    def phase_view(self) -> PhaseView | None:
+        self._note("phase_view")
+        moment = self._moment()
+        return None if moment.ended else self._phase(moment)
 
     def source_text(self, file: str) -> str:
         self._note("source_text")
@@ -212,8 +222,9 @@ class FakeSession:
         if self.fault_at is not None:
             last = min(last, self.fault_at)
         self.micro_ops = min(self.micro_ops + micro_ops, last)
-        for index in range(len(self.results), self.micro_ops // self._phase_micro_ops()):
-            self.results.append(self._result(index))
+        ended = range(self.micro_ops // self._phase_micro_ops())
+        measured = [index for index in ended if not (self.clean_up and index % 2)]
+        self.results += [self._result(index) for index in measured[len(self.results) :]]
 
     def _moment(self) -> _Moment:
         phase, rest = divmod(self.micro_ops, self._phase_micro_ops())
@@ -248,12 +259,13 @@ class FakeSession:
             index=moment.size_index * 2 + moment.freeing,
             count=2 * len(self.spec.sizes),
             test=self.spec.test,
-            operation="kfree" if moment.freeing else "kmalloc",
+            operation=("cleanup" if self.clean_up else "kfree") if moment.freeing else "kmalloc",
             size_bytes=size,
-            measured=True,
+            measured=not (moment.freeing and self.clean_up),
             operations_total=self.spec.ops * self.active,
             published_low=129.0,
             published_high=140.0 if band else 129.0,
+            ops=self.spec.ops,
         )
 
     def _progress(self, moment: _Moment) -> ProgressSeries:

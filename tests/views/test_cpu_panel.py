@@ -14,8 +14,17 @@ from pytestqt.qtbot import QtBot
 from slubviz.hw.isa import CpuState
 from slubviz.model.snapshot import CpuView, FrameView, Snapshot, SourceSpan
 from slubviz.views import cpu_panel
-from slubviz.views.cpu_card import CardPainter
-from slubviz.views.cpu_layout import crumbs, fitting_crumbs, lay_out_cards, state_text
+from slubviz.views.cpu_card import CardPainter, clock_text, fitting_facts
+from slubviz.views.cpu_layout import (
+    Pace,
+    crumbs,
+    fitting_crumbs,
+    lay_out_cards,
+    next_cpu,
+    scrolled,
+    state_text,
+    stepped_cpu,
+)
 from slubviz.views.cpu_panel import CpuPanel, cpu_facts
 from slubviz.views.theme import LIGHT, code_font
 from tests.views.fake_session import SOURCE, FakeSession, fake_job
@@ -237,3 +246,159 @@ def test_tooltip_is_of_the_card_under_the_pointer(qtbot: QtBot) -> None:
     panel = shown(qtbot, a_cpu(number=0), a_cpu(number=1))
     assert panel.tooltip_at(panel_point(panel, 1)).startswith("CPU 1, node 1")
     assert panel.tooltip_at(QPoint(5, 5000)) == ""
+
+
+def clocks(*cycles: float) -> list[CpuView]:
+    return [a_cpu(number=number, clock_cycles=clock) for number, clock in enumerate(cycles)]
+
+
+def test_the_running_cpu_with_the_smallest_clock_is_next() -> None:
+    assert next_cpu(clocks(30.0, 20.0, 25.0)) == 1
+    assert next_cpu(clocks(30.0, 20.0, 20.0)) == 1  # ties by number
+    waiting = [*clocks(30.0, 40.0), a_cpu(number=2, clock_cycles=1.0, state=int(CpuState.WAITING_LOCK))]
+    assert next_cpu(waiting) == 0
+    assert next_cpu([a_cpu(state=int(CpuState.HALTED))]) == -1
+    assert next_cpu([]) == -1
+
+
+def test_who_stepped_is_told_only_of_single_micro_ops() -> None:
+    before = [a_cpu(number=4, micro_ops=10), a_cpu(number=5, micro_ops=10)]
+    assert stepped_cpu(before, [before[0], replace(before[1], micro_ops=11)]) == 5
+    assert stepped_cpu(before, before) == -1
+    assert stepped_cpu(before, [replace(cpu, micro_ops=11) for cpu in before]) == -1
+    assert stepped_cpu(before, [before[0], replace(before[1], micro_ops=12)]) == -1
+    assert stepped_cpu([], before) == -1
+
+
+@given(st.text("abc ", min_size=1, max_size=120), st.data())
+def test_a_line_is_scrolled_until_its_part_is_inside(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    columns = data.draw(st.integers(3, 80))
+    shown, new_start, new_end = scrolled(text, start, end, columns)
+    assert shown[new_start:new_end] == text[start:end]
+    assert new_start < columns
+    if end - start <= columns - 2:
+        assert new_end <= columns - (new_end < len(shown))  # the ellipsis at the right covers none of it
+    if shown == text:
+        assert (new_start, new_end) == (start, end)
+    else:
+        assert shown[0] == "…"
+        assert new_start >= 1
+
+
+def test_a_line_that_fits_is_not_scrolled() -> None:
+    assert scrolled("0123456789", 5, 10, 10) == ("0123456789", 5, 10)
+    assert scrolled("0123456789", 5, 9, 9) == ("…23456789", 4, 8)
+
+
+def test_an_expression_past_the_edge_is_marked_in_full(qtbot: QtBot) -> None:
+    long = "    " + "a_long_name + " * 8 + "the_end(of_it)"
+    first = long.index("the_end")
+    panel = shown(qtbot, a_cpu(), height=70)
+    panel.resize(320, 70)
+    span = SourceSpan("slub.py", 1, first + 1, 1, len(long) + 1)
+    panel.show_cpus(with_cpus(a_cpu(span=span)), {"slub.py": (long,)})
+    left, right = marked_columns(panel.viewport().grab().toImage())
+    width = panel._fonts().code_metrics.horizontalAdvance("the_end(of_it)")
+    assert right - left + 1 == pytest.approx(width + 2, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("pace", "text"), [(Pace.FAST, f"1.23{THIN}M{THIN}cyc"), (Pace.SLOW, f"1{THIN}234{THIN}567{THIN}cyc")]
+)
+def test_clocks_are_in_full_where_they_are_compared(pace: Pace, text: str) -> None:
+    assert clock_text(1_234_567.0, pace) == text
+    assert clock_text(1_234_567.0, Pace.STILL) == clock_text(1_234_567.0, Pace.SLOW)
+
+
+def test_the_least_important_facts_give_way_and_the_first_stays() -> None:
+    assert [fitting_facts([40.0, 60.0, 50.0], room) for room in (-5, 100, 105, 106, 161, 162)] == [
+        1,
+        1,
+        1,
+        2,
+        2,
+        3,
+    ]
+    assert fitting_facts([], 100.0) == 0
+
+
+def has_colour(panel: CpuPanel, index: int, name: str, left: int = 0) -> bool:
+    place = panel.card_layout.places[index]
+    top = place.y - panel.verticalScrollBar().value()
+    image = panel.viewport().grab().toImage()
+    wanted = LIGHT.color(name).rgb()
+    area = [(x, y) for x in range(place.x + left, place.x + place.width) for y in range(top, top + 30)]
+    return any(image.valid(x, y) and image.pixel(x, y) == wanted for x, y in area)
+
+
+def test_a_waiting_cpu_on_a_narrow_card_keeps_its_interrupt_flag(qtbot: QtBot) -> None:
+    waits = a_cpu(state=int(CpuState.WAITING_LOCK), waits_for="list_lock kmalloc-64 node 0" * 3)
+    panel = shown(qtbot, waits, height=90)
+    panel.resize(300, 90)
+    width = panel._fonts().text_metrics.horizontalAdvance("irq off")
+    right = panel.card_layout.places[0].width - int(width) - 8
+    assert has_colour(panel, 0, "interrupts_off", right)
+    panel.show_cpus(with_cpus(replace(waits, interrupts_enabled=True)), SOURCES)
+    assert not has_colour(panel, 0, "interrupts_off", right)
+
+
+def test_the_next_cpu_is_marked_unless_the_run_is_fast(qtbot: QtBot) -> None:
+    cpus = clocks(30.0, 20.0, 25.0)
+    panel = shown(qtbot, *cpus, height=600)
+    for pace, marked in ((Pace.FAST, -1), (Pace.SLOW, 1), (Pace.STILL, 1)):
+        panel.show_cpus(with_cpus(*cpus), SOURCES, pace)
+        assert panel.next_card == marked
+        assert [has_colour(panel, index, "accent") for index in range(3)] == [False, marked == 1, False]
+    assert "ties by number" in panel.tooltip_at(panel_point(panel, 1))
+    assert "ties by number" not in panel.tooltip_at(panel_point(panel, 0))
+
+
+def test_the_next_cpu_keeps_its_clock_on_a_narrow_card(qtbot: QtBot) -> None:
+    cpu = a_cpu(clock_cycles=713_056.0)
+    panel = shown(qtbot, cpu, height=90)
+    panel.resize(300, 90)
+    panel.show_cpus(with_cpus(cpu), SOURCES, Pace.STILL)
+    with_clock = panel.viewport().grab().toImage()
+    assert not has_colour(panel, 0, "cpu_running", 12)  # the word "running" gave way
+    later = replace(cpu, clock_cycles=999_999.0)
+    panel.show_cpus(with_cpus(later), SOURCES, Pace.STILL)
+    assert panel.viewport().grab().toImage() != with_clock
+
+
+def test_the_head_says_who_stepped_and_who_is_next(qtbot: QtBot) -> None:
+    cpus = clocks(30.0, 20.0)
+    panel = shown(qtbot, *cpus)
+    panel.show_cpus(replace(with_cpus(*cpus), micro_ops=110), SOURCES, Pace.STILL)
+    assert panel.facts() == "CPU 1 is next"
+    stepped = [cpus[0], replace(cpus[1], micro_ops=cpus[1].micro_ops + 1, clock_cycles=99.0)]
+    after = replace(with_cpus(*stepped), micro_ops=111)
+    for _ in range(2):  # the same moment shown again
+        panel.show_cpus(after, SOURCES, Pace.STILL)
+        assert panel.facts() == "CPU 1 stepped  ·  CPU 0 is next"
+    panel.show_cpus(after, SOURCES, Pace.FAST)
+    assert panel.facts() == "2 of 2 running"
+
+
+def test_the_next_cpu_is_scrolled_into_view_once_for_each_moment(qtbot: QtBot) -> None:
+    cpus = clocks(*(1000.0 - number for number in range(60)))
+    panel = shown(qtbot, *cpus, height=400)
+    bar = panel.verticalScrollBar()
+
+    def visible(index: int) -> bool:
+        place = panel.card_layout.places[index]
+        return bar.value() <= place.y and place.y + place.height <= bar.value() + panel.viewport().height()
+
+    for pace in (Pace.FAST, Pace.SLOW):
+        panel.show_cpus(replace(with_cpus(*cpus), micro_ops=7), SOURCES, pace)
+        assert bar.value() == 0
+    panel.show_cpus(replace(with_cpus(*cpus), micro_ops=7), SOURCES, Pace.STILL)
+    assert visible(59)
+    bar.setValue(0)  # whoever looks elsewhere is left alone
+    panel.show_cpus(replace(with_cpus(*cpus), micro_ops=7), SOURCES, Pace.STILL)
+    assert bar.value() == 0
+    cpus[59] = replace(cpus[59], clock_cycles=5000.0)
+    cpus[30] = replace(cpus[30], clock_cycles=1.0)
+    panel.show_cpus(replace(with_cpus(*cpus), micro_ops=8), SOURCES, Pace.STILL)
+    assert visible(30)

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from slubviz.model.results import CellResult
 from slubviz.model.snapshot import LockView, PhaseView, ProgressSeries, Snapshot
-from slubviz.views.lock_panel import LockPanel, lock_texts, sorted_locks
+from slubviz.views.lock_panel import LockPanel, lock_texts, rest_text, sorted_locks
 from slubviz.views.progress_plot import ProgressPlot, range_text, thinned, value_range
 from slubviz.views.status_strip import counts_text, phase_text
 from slubviz.views.tables import TextTable, counter_rows, result_rows
@@ -30,7 +30,7 @@ def lock(name: str, holder: int = 1, since: float = 100.0, waiters: tuple[int, .
 
 
 def phase(**changes: object) -> PhaseView:
-    return replace(PhaseView(0, 2, "D", "kmalloc", 64, True, 1000, 129.0, 129.0), **changes)  # type: ignore[arg-type]
+    return replace(PhaseView(0, 2, "D", "kmalloc", 64, True, 1000, 129.0, 129.0, 10_000), **changes)  # type: ignore[arg-type]
 
 
 def measured(points: list[tuple[int, float]], micro_ops: int = 10, **changes: object) -> Snapshot:
@@ -56,12 +56,26 @@ def test_most_contended_lock_first() -> None:
     ("one", "texts"),
     [
         (lock("z"), ("z", f"CPU{THIN}1 for 1{THIN}900{THIN}cyc", "nobody waits")),
-        (lock("z", waiters=(4,)), ("z", f"CPU{THIN}1 for 1{THIN}900{THIN}cyc", "1 waits: CPU 4")),
-        (lock("z", holder=-1, waiters=(6, 2)), ("z", "being handed over", "2 wait: CPUs 6, 2")),
+        (
+            lock("z", waiters=(4,)),
+            ("z", f"CPU{THIN}1 for 1{THIN}900{THIN}cyc", f"CPU{THIN}4 waits 472{THIN}cyc"),
+        ),
+        (
+            lock("z", holder=-1, waiters=(6, 2)),
+            ("z", "being handed over", f"CPU{THIN}6 waits 1{THIN}200{THIN}cyc, then CPU 2 (2 wait)"),
+        ),
+        (
+            lock("z", holder=-1, waiters=(4, 6, 2)),
+            ("z", "being handed over", f"CPU{THIN}4 waits 472{THIN}cyc, then CPUs 6, 2 (3 wait)"),
+        ),
     ],
 )
 def test_locks_in_words(one: LockView, texts: tuple[str, str, str]) -> None:
-    assert lock_texts(one, 2000.0) == texts
+    assert lock_texts(one, 2000.0, {2: 1999.0, 4: 1528.0, 6: 800.0}) == texts
+
+
+def test_locks_without_room_are_counted() -> None:
+    assert [rest_text(count) for count in (1, 2)] == ["and 1 more lock", "and 2 more locks"]
 
 
 def test_lock_panel_counts_and_describes(qtbot: QtBot) -> None:
@@ -73,6 +87,9 @@ def test_lock_panel_counts_and_describes(qtbot: QtBot) -> None:
     panel.show_locks(replace(BASE, locks=many))
     assert panel.facts() == "40 held  ·  40 waiting"
     assert "list_lock 7" in panel.accessibleDescription()
+    waits = replace(BASE.cpus[7], waits_since_cycles=BASE.clock_cycles - 333.0)
+    panel.show_locks(replace(BASE, locks=many, cpus=(*BASE.cpus[:7], waits)))
+    assert f"CPU{THIN}7 waits 333{THIN}cyc" in panel.accessibleDescription()
     crowded = panel.grab().toImage()
     panel.show_locks(replace(BASE, locks=()))
     assert panel.facts() == "0 held  ·  0 waiting"
@@ -108,6 +125,41 @@ def test_plot_without_a_published_value(qtbot: QtBot) -> None:
     assert widget.reference is None
     assert widget.reference_text == ""
     assert widget.compare_text == "nothing published"
+
+
+def test_other_numbers_of_operations_are_not_compared_in_percent(qtbot: QtBot) -> None:
+    widget = plot(qtbot)
+    widget.show_progress(measured([(10, 150.0)], ops=200))
+    assert widget.reference == (129.0, 129.0)
+    assert widget.reference_text == f"published (10{THIN}000 ops)"
+    assert widget.compare_text == f"published 129 (10{THIN}000 ops)"
+
+
+@pytest.mark.parametrize(("mean", "above"), [(150.0, False), (100.0, True), (5000.0, True)])
+def test_the_label_is_where_the_curve_is_not_and_inside(qtbot: QtBot, mean: float, above: bool) -> None:
+    widget = plot(qtbot)
+    widget.show_progress(measured([(10, mean)]))
+    assert (widget._published_text.anchor[1] == 1) == above
+
+
+def test_axes_come_with_the_first_point(qtbot: QtBot) -> None:
+    widget = plot(qtbot)
+    widget.show_progress(replace(BASE, phase=phase(), progress=None, micro_ops=0))
+    assert not widget.axes_visible
+    empty = widget.grab().toImage()
+    widget.show_progress(measured([(10, 150.0)]))
+    assert widget.axes_visible
+    assert widget.grab().toImage() != empty
+    widget.show_progress(None)
+    assert not widget.axes_visible
+
+
+def test_a_single_point_is_seen(qtbot: QtBot) -> None:
+    widget = plot(qtbot)
+    widget.show_progress(measured([(500, 150.0)], published_low=None, published_high=None))
+    line = LIGHT.color("plot_line").rgb()
+    image = widget.grab().toImage()
+    assert any(image.pixel(x, y) == line for x in range(image.width()) for y in range(60, image.height()))
 
 
 def test_plot_keeps_the_last_measured_phase_until_there_is_another(qtbot: QtBot) -> None:
@@ -157,6 +209,17 @@ def test_a_cell_too_quick_to_be_watched_still_shows_its_mean(qtbot: QtBot) -> No
     assert widget.value_text == "–"
 
 
+def test_a_phase_too_quick_to_be_watched_still_shows_its_curve(qtbot: QtBot) -> None:
+    widget = plot(qtbot)
+    widget.show_progress(measured([(100, 140.0)], micro_ops=50))  # the end of it goes unseen
+    later = measured([(100, 140.0), (1000, 133.1)], micro_ops=300, measured=False, operation="cleanup")
+    widget.show_progress(later, cell(test="D"))
+    assert widget.curve[0].tolist() == [100, 1000]
+    assert widget.value_text == "133.0"
+    widget.show_progress(replace(later, phase=None, micro_ops=400), cell(test="D"))
+    assert widget.curve[1].tolist() == [140.0, 133.1]
+
+
 @given(st.integers(1, 20_000))
 def test_thinning_keeps_first_and_last(count: int) -> None:
     x, y = thinned(ProgressSeries(np.arange(count), np.arange(count) * 1.5))
@@ -191,7 +254,7 @@ def test_published_ranges_in_words(low: float, high: float, text: str) -> None:
 
 
 def cell(**changes: object) -> CellResult:
-    base = CellResult("m", "slub", "A", "kmalloc", 64, 1, 10, 133.04, 130.0, 135.0, 129.0, 129.0, 3.13)
+    base = CellResult("m", "slub", "A", "kmalloc", 64, 1, 10_000, 133.04, 130.0, 135.0, 129.0, 129.0, 3.13)
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
@@ -200,6 +263,7 @@ def test_result_rows() -> None:
         ("A  kmalloc", f"64{THIN}B", "133.0", f"129  +3.1{THIN}%"),
         ("A  kmalloc", f"64{THIN}B", "133.0", "–"),
     ]
+    assert result_rows([cell(ops=200)])[0][-1] == "129"
 
 
 def test_counter_rows_leave_out_zeros_and_keep_the_order() -> None:

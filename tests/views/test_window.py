@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -13,6 +14,7 @@ from slubviz.views.theme import DARK, LIGHT
 from slubviz.views.worker import WorkerState
 from tests.views.conftest import Lab
 from tests.views.fake_session import FakeSession, fake_job
+from tests.views.helpers import update_with
 
 MakeLab = Callable[..., Lab]
 LONG = fake_job(ops=1_000_000)
@@ -223,7 +225,7 @@ def test_a_defect_in_the_session_is_one_line_and_the_window_goes_on(
     make_lab: MakeLab, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def spoil(session: FakeSession) -> None:
-        def fail(micro_ops: int) -> None:
+        def fail(micro_ops: int, *, stop_at_phase_end: bool) -> None:
             raise ZeroDivisionError("division by zero\nsecond line")
 
         session.run = fail  # type: ignore[method-assign, assignment]
@@ -291,11 +293,91 @@ def test_slow_speed_runs_few_micro_ops_and_unlimited_runs_on(make_lab: MakeLab) 
 
 def test_speed_keys_move_the_slider(make_lab: MakeLab) -> None:
     lab = make_lab()
-    assert lab.window.bar.speed_text() == "unlimited"
-    lab.do("slower")
+    lab.do("unlimited", "slower")
     assert lab.window.bar.speed_text() == "50.0\u202fM\u202fmicro-ops/s"
     lab.do("faster", "faster")
     assert lab.window.bar.speed_text() == "unlimited"
+
+
+def test_a_run_starts_at_a_speed_that_can_be_watched(make_lab: MakeLab) -> None:
+    lab = make_lab(LONG)
+    assert lab.window.bar.speed_text() == "200\u202fk\u202fmicro-ops/s"
+    lab.do("run")
+    lab.until(lambda: micro_ops(lab) > 0)
+    assert lab.bridge.latest.asked_rate == 200_000.0
+
+
+PHASE = 200 * 8 * 12
+
+
+def with_clean_up(session: FakeSession) -> None:
+    session.clean_up = True
+
+
+def test_a_run_pauses_exactly_between_measurement_and_clean_up(make_lab: MakeLab) -> None:
+    lab = make_lab(prepare=with_clean_up)
+    lab.do("unlimited", "run")
+    lab.until(lambda: state(lab) is WorkerState.MEASURED)
+    assert micro_ops(lab) == PHASE
+    assert lab.window.status.state_text == "Measured; Run continues with the clean-up"
+    assert [row[0] for row in lab.window.dashboard.results.rows] == ["D  kmalloc"]
+    assert enabled(lab) == {"run", "step", "reset", "export_csv"}
+    lab.do("run")
+    lab.until(lambda: state(lab) is WorkerState.FINISHED)
+    assert micro_ops(lab) == 2 * PHASE
+    lab.do("run")  # once more: it pauses again
+    lab.until(lambda: state(lab) is WorkerState.MEASURED)
+
+
+def test_step_leaves_the_pause_after_the_measured_phase(make_lab: MakeLab) -> None:
+    lab = make_lab(prepare=with_clean_up)
+    lab.do("unlimited", "run")
+    lab.until(lambda: state(lab) is WorkerState.MEASURED)
+    lab.do("step")
+    lab.until(lambda: state(lab) is WorkerState.PAUSED)
+    assert micro_ops(lab) == PHASE + 1
+
+
+def test_with_several_sizes_only_the_last_measurement_pauses(make_lab: MakeLab) -> None:
+    lab = make_lab(fake_job(sizes=(8, 16, 64)), with_clean_up)
+    lab.do("unlimited", "run")
+    lab.until(lambda: state(lab) is WorkerState.MEASURED)
+    assert micro_ops(lab) == 5 * PHASE
+
+
+def test_the_pause_after_the_measured_phase_can_be_switched_off(make_lab: MakeLab) -> None:
+    lab = make_lab(prepare=with_clean_up)
+    states: set[WorkerState] = set()
+    lab.bridge.updated.connect(lambda update: states.add(update.state))
+    assert lab.window.commands["pause_measured"].isChecked()
+    lab.do("pause_measured", "unlimited", "run")
+    lab.until(lambda: state(lab) is WorkerState.FINISHED)
+    assert micro_ops(lab) == 2 * PHASE
+    assert WorkerState.MEASURED not in states
+
+
+def test_pointing_at_a_command_keeps_the_status_line(make_lab: MakeLab) -> None:
+    lab = make_lab()
+    lab.do("step")
+    lab.until(lambda: micro_ops(lab) == 1)
+    for command in lab.window.commands.values():
+        command.showStatusText(lab.window)
+        assert lab.window.status.currentMessage() == ""
+        assert lab.window.status.findChild(QLabel, "headline").isVisible()
+
+
+def test_page_allocator_sizes_have_no_legend(make_lab: MakeLab) -> None:
+    lab = make_lab()
+    board = lab.window.dashboard
+    base = FakeSession(fake_job()).snapshot()
+    lab.window.show_update(update_with(replace(base, cache_name="", cache_size_bytes=4096)))
+    assert not board.legend.isVisible()
+    assert board.map.why_empty() == (
+        "4\u202f096-byte objects come straight from the page allocator: no slabs"
+    )
+    lab.window.show_update(update_with(base))
+    assert board.legend.isVisible()
+    assert board.map.why_empty() == ""
 
 
 def test_theme_commands_change_every_part(make_lab: MakeLab) -> None:
@@ -341,6 +423,7 @@ def test_nothing_sticks_out_at_any_size(make_lab: MakeLab, width: int, height: i
         board.legend,
         board.locks,
         board.plot,
+        lab.window.bar.slider,
         *lab.window.bar.buttons.values(),
     ):
         assert inside_all_ancestors(part), type(part).__name__
