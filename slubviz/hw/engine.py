@@ -135,6 +135,7 @@ F_SELF_DEADLOCK = int(Fault.SELF_DEADLOCK)
 HALTED, RUNNING, WAITING_LOCK, WAITING_RENDEZVOUS = 0, 1, 2, 3
 INTERRUPT_PREEMPT = 65536
 HASH_FACTOR = 0x100000001B3
+CLOCK_FACTOR = 0x1E3779B97F4A7C15  # spreads the clock over all bits, apart from pc and CPU
 LOW_32 = 0xFFFFFFFF
 ALL_BITS = -1  # mask of a lock that was taken by other means
 
@@ -784,7 +785,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
 
             micro_ops += 1
             cpu_micro_ops += 1
-            trace = ((trace ^ (pc + (cpu << 24))) * HASH_FACTOR ^ clock) * HASH_FACTOR
+            trace = (trace ^ (pc + (cpu << 24) + clock * CLOCK_FACTOR)) * HASH_FACTOR
             pc = next_pc
             if parked or clock > limit:
                 break

@@ -13,6 +13,7 @@ import mmap
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from slubviz.hw import layout as L
 from slubviz.hw.engine import run
 from slubviz.hw.interrupts import refresh_due
 from slubviz.hw.isa import BREAK_BIT, F_COST, F_IMM, F_OP, FRAME_WORDS, WORDS, CpuState, Fault, Op, Status
+from slubviz.hw.jit import jit_enabled
 from slubviz.hw.machine_file import DIRECTORY_BITS, MachineSpec
 from slubviz.hw.memory import WORD_SHIFT, word_index
 from slubviz.hw.scheduler import set_key
@@ -73,6 +75,15 @@ class MemoryPlan:
 
 def _power_of_two(at_least: int) -> int:
     return 1 << max(0, at_least - 1).bit_length()
+
+
+def _run_interpreted(*arguments: Any) -> int:
+    """The engine without jit: numpy would warn that the trace hash wraps, which it does on purpose."""
+    with np.errstate(over="ignore"):
+        return int(run(*arguments))
+
+
+_run = run if jit_enabled else _run_interpreted
 
 
 def zeroed_words(count: int) -> IntArray:
@@ -486,9 +497,7 @@ class Machine:
         millicycle_limit : clock in millicycles at which to stop
         """
         while True:
-            with np.errstate(over="ignore"):  # matters without jit: the trace hash wraps on purpose
-                code = run(self.state, self.code, self.parameters, micro_op_limit, millicycle_limit)
-            status = Status(code)
+            status = Status(_run(self.state, self.code, self.parameters, micro_op_limit, millicycle_limit))
             if status != Status.NEED_MEMORY:
                 return status
             self._grow_store()

@@ -370,8 +370,8 @@ class ReferenceMachine:
             raise
         this.micro_ops += 1
         self.micro_ops += 1
-        place = signed((self.trace_hash ^ (start_pc + (this.number << 24))) * 0x100000001B3)
-        self.trace_hash = signed((place ^ this.clock) * 0x100000001B3)
+        mixed = signed(start_pc + (this.number << 24) + this.clock * 0x1E3779B97F4A7C15)
+        self.trace_hash = signed((self.trace_hash ^ mixed) * 0x100000001B3)
 
     def get(self, this: ReferenceCpu, register: int) -> int:
         """Value of a register of the running function."""

@@ -144,7 +144,7 @@ def run(both: Pair, steps: list[tuple[bool, int, int, int, int | None]]) -> None
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(steps=operations(3, 1))
 def test_every_operation_agrees_with_the_oracle(
     kernel: str, steps: list[tuple[bool, int, int, int, int | None]]
@@ -154,7 +154,7 @@ def test_every_operation_agrees_with_the_oracle(
 
 @pytest.mark.parametrize("defrag_ratio", [NEVER, ALWAYS])
 @pytest.mark.parametrize("kernel", KERNELS)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(steps=operations(4, 2))
 def test_every_operation_on_two_nodes_agrees_with_the_oracle(
     kernel: str, defrag_ratio: int, steps: list[tuple[bool, int, int, int, int | None]]
