@@ -323,7 +323,7 @@ def load_machine_file(path: Path) -> MachineSpec:
         If it cannot be read or is wrong.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors of other systems mark UTF-8
     except UnicodeDecodeError as error:
         raise MachineFileError(f"{path}: not a text file in UTF-8") from error
     except OSError as error:

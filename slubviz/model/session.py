@@ -165,7 +165,7 @@ class Session:
             limit, phase_index = target, self._phase_index
             if observe:
                 limit = min(target, self._next_sample())
-            status = machine.run(limit)
+            status = self._run_machine(limit)
             if observe:
                 self._sample_if_due()
             if status == Status.BREAKPOINT:
@@ -174,6 +174,14 @@ class Session:
             if stop_at_phase_end and self._phase_index != phase_index and not (self.finished or self.fault):
                 return Status.MICRO_OPS
         return Status.FAULT if self.fault else Status.HALTED
+
+    def _run_machine(self, limit: int) -> Status:
+        """``machine.run``; when the computer has no memory for the simulated one, a fault like others."""
+        try:
+            return self.machine.run(limit)
+        except MemoryError:
+            self.fault = "this computer has no memory left for the run: lower --ops, --cpus or --size"
+            return Status.MICRO_OPS
 
     def run_to_end(
         self,

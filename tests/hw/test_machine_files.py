@@ -186,6 +186,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load_machine_file(tmp_path / "latin.toml")
 
 
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "marked.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + SHIPPED[0].read_bytes())
+    assert load_machine_file(path) == load_machine_file(SHIPPED[0])
+
+
 def test_too_many_nodes() -> None:
     document = valid_document()
     document["topology"] |= {"cpus": 4096, "cpus_per_l2": 1, "cpus_per_node": 1}

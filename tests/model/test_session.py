@@ -258,3 +258,14 @@ def test_a_machine_without_a_fast_cmpxchg_local_leaves_patch_08_out() -> None:
     assert Session(spec).booted.program.options["PATCH_08"].value == 1
     asked = replace(spec, options={"PATCH_08": 1})
     assert Session(asked, slow).booted.program.options["PATCH_08"].value == 1
+
+
+def test_a_computer_without_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = session("A", (8,), 70_000, small_caches=True)
+
+    def refuse() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(made.machine, "_grow_store", refuse)
+    with pytest.raises(SimulationFault, match="no memory left"):
+        made.run_to_end()
