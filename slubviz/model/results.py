@@ -87,6 +87,7 @@ class CellResult:
     counters: dict[str, int] = field(default_factory=dict)
     micro_ops: int = 0
     simulated_seconds: float = 0.0
+    trace_hash: str = ""  #: of every micro-op since the boot, as 16 hex digits: equal runs have equal hashes
 
 
 @dataclass(frozen=True)

@@ -283,6 +283,7 @@ class Session:
                 error_percent=error_percent(mean, published),
                 counters=self.phase_counters(),
                 micro_ops=self.machine.micro_ops - self._micro_ops_before,
+                trace_hash=f"{self.machine.trace_hash & 0xFFFFFFFFFFFFFFFF:016x}",
                 simulated_seconds=(self.machine.clock_millicycles - self._clock_before)
                 / L.MILLI
                 / self.machine_spec.clock_hz,

@@ -223,8 +223,7 @@ def is_frozen(page: page, state):
     return page.flags & FROZEN
 
 
-# --- slabs from and to the page allocator
-# -----------------------------------------------------------
+# --- slabs from and to the page allocator --------------------------------------------------------
 
 
 @inline
@@ -281,8 +280,7 @@ def discard_slab(s: kmem_cache, page: page):
     __free_pages(page, s.order)
 
 
-# --- the partial list of a node
-# ----------------------------------------------------------------------
+# --- the partial list of a node ------------------------------------------------------------------
 
 
 @inline
@@ -376,8 +374,7 @@ def get_partial(s: kmem_cache, c: kmem_cache_cpu, gfpflags, node):
     return state
 
 
-# --- a cpu slab is given up
-# ------------------------------------------------------------------------
+# --- a cpu slab is given up ----------------------------------------------------------------------
 
 
 def unfreeze_slab(s: kmem_cache, page: page, tail, state):
@@ -443,8 +440,7 @@ def flush_slab(s: kmem_cache, c: kmem_cache_cpu):
     deactivate_slab(s, c, state)
 
 
-# --- allocation
-# -----------------------------------------------------------------------------------------
+# --- allocation ----------------------------------------------------------------------------------
 
 
 @inline
@@ -568,8 +564,7 @@ def slab_alloc(s: kmem_cache, gfpflags, node) -> ptr:
     return object
 
 
-# --- free
-# ------------------------------------------------------------------------------------------------
+# --- free ----------------------------------------------------------------------------------------
 
 
 def __slab_free(s: kmem_cache, page: page, object: free_object):
@@ -640,8 +635,7 @@ def slab_free(s: kmem_cache, page: page, object: free_object):
         irq_restore(flags)
 
 
-# --- kmalloc
-# ---------------------------------------------------------------------------------------------
+# --- kmalloc -------------------------------------------------------------------------------------
 
 
 @inline
