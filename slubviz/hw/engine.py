@@ -18,7 +18,23 @@ from __future__ import annotations
 
 from slubviz.hw.caches import access_slow
 from slubviz.hw.interrupts import take_due
-from slubviz.hw.isa import BREAK_BIT, FRAME_WORDS, WORDS, Fault, Op, Status
+from slubviz.hw.isa import (
+    BREAK_BIT,
+    FRAME_FUNCTION,
+    FRAME_KIND,
+    FRAME_RESULT_REGISTER,
+    FRAME_RETURN_PC,
+    FRAME_RETURN_WINDOW,
+    FRAME_SAVED,
+    FRAME_WORDS,
+    KIND_CALL,
+    KIND_FIRST,
+    KIND_INTERRUPT,
+    WORDS,
+    Fault,
+    Op,
+    Status,
+)
 from slubviz.hw.jit import njit
 from slubviz.hw.layout import (
     C_ARRIVED,
@@ -220,12 +236,12 @@ def enter_interrupt(S, P, cpu, row, pc, clock):
         window = S[block + C_WINDOW] + P[running + 1] + FRAME_WORDS
     if window + P[P_COUNT + handler * FUNCTION_WORDS + 1] >= S[block + C_STACK_END]:
         return -1
-    S[window - 1] = -1 if state == HALTED else pc
-    S[window - 2] = S[block + C_WINDOW]
-    S[window - 3] = -1
-    S[window - 4] = 1
-    S[window - 5] = S[block + C_FUNCTION]
-    S[window - 6] = S[block + C_IRQ_ENABLED]
+    S[window + FRAME_RETURN_PC] = -1 if state == HALTED else pc
+    S[window + FRAME_RETURN_WINDOW] = S[block + C_WINDOW]
+    S[window + FRAME_RESULT_REGISTER] = -1
+    S[window + FRAME_KIND] = KIND_INTERRUPT
+    S[window + FRAME_FUNCTION] = S[block + C_FUNCTION]
+    S[window + FRAME_SAVED] = S[block + C_IRQ_ENABLED]
     S[window] = S[row + I_ARGUMENT]
     S[block + C_WINDOW] = window
     S[block + C_FUNCTION] = handler
@@ -502,35 +518,35 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                 if new_window + P[P_COUNT + callee * FUNCTION_WORDS + 1] >= S[block + C_STACK_END]:
                     status = note_fault(S, F_STACK, cpu, pc, 0)
                     break
-                S[new_window - 1] = next_pc
-                S[new_window - 2] = window
-                S[new_window - 3] = code[i + 1]
-                S[new_window - 4] = 0
-                S[new_window - 5] = S[block + C_FUNCTION]
-                S[new_window - 6] = 0
+                S[new_window + FRAME_RETURN_PC] = next_pc
+                S[new_window + FRAME_RETURN_WINDOW] = window
+                S[new_window + FRAME_RESULT_REGISTER] = code[i + 1]
+                S[new_window + FRAME_KIND] = KIND_CALL
+                S[new_window + FRAME_FUNCTION] = S[block + C_FUNCTION]
+                S[new_window + FRAME_SAVED] = 0
                 S[block + C_FUNCTION] = callee
                 window = new_window
                 next_pc = code[i + 5]
             elif op == RET:
                 value = S[rb] if code[i + 2] >= 0 else 0
-                kind = S[window - 4]
-                if kind == 2:
+                kind = S[window + FRAME_KIND]
+                if kind == KIND_FIRST:
                     S[block + C_STATE] = HALTED
                     S[block + C_WINDOW] = window
                     parked = True
                     next_pc = -1
                     set_key(S, cpu, irq_cycle if irq_enabled else NEVER)
                 else:
-                    result = S[window - 3]
-                    next_pc = S[window - 1]
-                    S[block + C_FUNCTION] = S[window - 5]
-                    if kind == 1:
-                        irq_enabled = S[window - 6]
+                    result = S[window + FRAME_RESULT_REGISTER]
+                    next_pc = S[window + FRAME_RETURN_PC]
+                    S[block + C_FUNCTION] = S[window + FRAME_FUNCTION]
+                    if kind == KIND_INTERRUPT:
+                        irq_enabled = S[window + FRAME_SAVED]
                         S[block + C_IRQ_DEPTH] -= 1
                         S[block + C_PREEMPT] -= INTERRUPT_PREEMPT
                         clock += P[P_INTERRUPT_EXIT]
-                    window = S[window - 2]
-                    if kind == 0 and result >= 0:
+                    window = S[window + FRAME_RETURN_WINDOW]
+                    if kind == KIND_CALL and result >= 0:
                         S[window + result] = value
                     if next_pc < 0:
                         S[block + C_STATE] = HALTED

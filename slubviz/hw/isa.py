@@ -34,9 +34,11 @@ FRAME_WORDS = 6
 FRAME_RETURN_PC = -1  #: micro-op to continue at
 FRAME_RETURN_WINDOW = -2  #: caller's window (absolute index in the state)
 FRAME_RESULT_REGISTER = -3  #: caller's register that takes the result, -1 for none
-FRAME_KIND = -4  #: 0 ordinary call, 1 interrupt, 2 first frame of a CPU
+FRAME_KIND = -4  #: see ``KIND_*``
 FRAME_FUNCTION = -5  #: index of the running function
 FRAME_SAVED = -6  #: an interrupt's saved interrupt flag; else 0
+#: How a frame came about.
+KIND_CALL, KIND_INTERRUPT, KIND_FIRST = 0, 1, 2
 
 
 class Op(IntEnum):

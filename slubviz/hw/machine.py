@@ -21,7 +21,20 @@ from numpy.typing import NDArray
 from slubviz.hw import layout as L
 from slubviz.hw.engine import run
 from slubviz.hw.interrupts import refresh_due
-from slubviz.hw.isa import BREAK_BIT, F_COST, F_IMM, F_OP, FRAME_WORDS, WORDS, CpuState, Fault, Op, Status
+from slubviz.hw.isa import (
+    BREAK_BIT,
+    F_COST,
+    F_IMM,
+    F_OP,
+    FRAME_KIND,
+    FRAME_WORDS,
+    KIND_FIRST,
+    WORDS,
+    CpuState,
+    Fault,
+    Op,
+    Status,
+)
 from slubviz.hw.jit import jit_enabled
 from slubviz.hw.machine_file import DIRECTORY_BITS, MachineSpec
 from slubviz.hw.memory import WORD_SHIFT, word_index
@@ -447,7 +460,7 @@ class Machine:
             raise MachineError(f"CPU {cpu} is busy")
         window = int(self.state[block + L.C_STACK_BASE]) + FRAME_WORDS
         self.state[window - FRAME_WORDS : window] = 0
-        self.state[window - 4] = 2
+        self.state[window + FRAME_KIND] = KIND_FIRST
         self.state[window : window + len(arguments)] = arguments
         self.state[block + L.C_WINDOW] = window
         self.state[block + L.C_PC] = self.image.entry_pc[function]

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slubviz.model.assets import program_folder
 from slubviz.model.errors import RequestError, UserError, unknown_name
 from slubviz.model.lang import SourceFile
 
-_PACKAGE = Path(__file__).resolve().parent
 _ALL_PATCHES = {f"PATCH_{number:02}": 1 for number in range(1, 11)}
 _BELOW = ("allocators/page_allocator.py",)
 _WORKLOADS = ("workloads/tests_a_to_f.py", "workloads/interrupt_handlers.py")
@@ -57,7 +57,8 @@ KERNELS: dict[str, KernelVariant] = {
 
 
 def _packaged(name: str) -> SourceFile:
-    return SourceFile(name.rsplit("/", 1)[-1], (_PACKAGE / name).read_text(encoding="utf-8"))
+    folder, file = name.split("/")
+    return SourceFile(file, (program_folder(folder) / file).read_text(encoding="utf-8"))
 
 
 def _read_user_file(path: Path) -> SourceFile:

@@ -51,12 +51,3 @@ def lookup(machine: str, test: str, kernel: str, size_bytes: int) -> tuple[float
     table = _table()
     found = table.get((machine, test, kernel, size_bytes))
     return found if found is not None else table.get((machine, test, kernel, _ALL_SIZES))
-
-
-def published_sizes(machine: str, test: str, kernel: str) -> tuple[int, ...]:
-    """The sizes in bytes with a value of their own, ascending; empty for C and E."""
-    return tuple(
-        sorted(
-            size for m, t, k, size in _table() if (m, t, k) == (machine, test, kernel) and size != _ALL_SIZES
-        )
-    )

@@ -148,5 +148,4 @@ class Snapshot:
     nr_slabs: IntArray  #: per node
     counters: dict[str, int] = field(default_factory=dict)
     progress: ProgressSeries | None = None
-    recent_slabs_only: bool = False  #: True when the table was cut to the newest slabs
     total_slabs: int = 0

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slubviz.hw import layout as L
-from slubviz.hw.isa import CpuState
+from slubviz.hw.isa import (
+    FRAME_KIND,
+    FRAME_RETURN_PC,
+    FRAME_RETURN_WINDOW,
+    KIND_CALL,
+    KIND_FIRST,
+    KIND_INTERRUPT,
+    CpuState,
+)
 from slubviz.hw.machine import Machine
 from slubviz.model.lang import Program, disassemble
 from slubviz.model.slub_view import CacheView, read_cache
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from slubviz.model.session import Session
 
 _INTERRUPT_SHARE = 65536
-_ORDINARY, _INTERRUPT, _FIRST = 0, 1, 2
 _MOST_FRAMES = 256
 
 
@@ -32,12 +39,12 @@ def call_stack(machine: Machine, program: Program, cpu: int) -> list[tuple[int, 
     pc, window = machine.cpu_word(cpu, L.C_PC), machine.cpu_word(cpu, L.C_WINDOW)
     frames: list[tuple[int, bool]] = []
     while 0 <= pc < program.micro_ops and len(frames) < _MOST_FRAMES:
-        kind = int(state[window - 4])
-        frames.append((pc, kind == _INTERRUPT))
-        if kind == _FIRST:
+        kind = int(state[window + FRAME_KIND])
+        frames.append((pc, kind == KIND_INTERRUPT))
+        if kind == KIND_FIRST:
             break
-        pc = int(state[window - 1]) - (1 if kind == _ORDINARY else 0)
-        window = int(state[window - 2])
+        pc = int(state[window + FRAME_RETURN_PC]) - (1 if kind == KIND_CALL else 0)
+        window = int(state[window + FRAME_RETURN_WINDOW])
     return frames
 
 

@@ -83,7 +83,7 @@ class SlabMap(QWidget):
         total = max(snapshot.total_slabs, shown)
         parts = [numbers.plural(total, "slab")]
         hidden = self._layout.hidden if self._layout else 0
-        if snapshot.recent_slabs_only or hidden:
+        if hidden:
             parts.append(f"newest {numbers.integer(shown - hidden)} shown")
         partial = int(snapshot.nr_partial.sum())
         parts.append(f"{numbers.integer(partial)} on partial lists")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slubviz.model.published import lookup, published_sizes
+from slubviz.model.published import lookup
 from slubviz.model.results import (
     CellResult,
     Progress,
@@ -99,12 +99,6 @@ def test_published(
     machine: str, test: str, kernel: str, size: int, published: tuple[int, int] | None
 ) -> None:
     assert lookup(machine, test, kernel, size) == published
-
-
-def test_published_sizes() -> None:
-    assert published_sizes("e5345_8p", "D", "slub") == tuple(2**n for n in range(3, 13))
-    assert published_sizes("ia64_8p_4n", "D", "slub") == tuple(2**n for n in range(3, 15))
-    assert published_sizes("e5345_8p", "C", "slub") == ()
 
 
 def test_runs_csv() -> None:
