@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slubviz.model.invariants import check
+from slubviz.model.plan import OPERATIONS
 from slubviz.model.results import CellResult
 from tests.model.helpers import session
 from tests.oracle.counters import KERNEL_COUNTERS, Counters
@@ -24,14 +25,6 @@ OTHER_COUNTERS = {
     "LARGE_FREE": "large_free",
 }
 KERNELS = {"slub": "SLUB", "slub+": "SLUB+"}
-OPERATIONS = {
-    "A": "kmalloc",
-    "B": "kfree",
-    "C": "kmalloc+kfree",
-    "D": "kmalloc",
-    "E": "kmalloc+kfree",
-    "F": "kfree",
-}
 
 
 def compare(cell: CellResult, expected: Counters) -> None:
