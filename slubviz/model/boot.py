@@ -11,48 +11,21 @@ node; all other static memory lies on node 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from slubviz.hw.machine import Machine, MemoryPlan, ProgramImage
 from slubviz.hw.machine_file import MachineSpec
+from slubviz.model.booted import BootedKernel, link
 from slubviz.model.errors import UserError
-from slubviz.model.geometry import (
-    MAX_ORDER,
-    OrderOptions,
-    kmalloc_cache_sizes,
-    kmalloc_index,
-    slab_geometry,
-)
+from slubviz.model.families import family_of
+from slubviz.model.geometry import MAX_ORDER
 from slubviz.model.kernel_memory import KernelMemory
-from slubviz.model.kernels import KernelVariant
 from slubviz.model.lang import Program
 from slubviz.model.requests import BLOCK_PAGES, FRAGMENTED_SHARE, SessionJob, compile_kernel, memory_frames
 
 FRAGMENT_PAGES = 4
 WATERMARK_PAGES = 128
-
-
-@dataclass
-class BootedKernel:
-    """A machine with a kernel in it, ready to run."""
-
-    machine: Machine
-    program: Program
-    memory: KernelMemory
-    variant: KernelVariant
-    orders: OrderOptions
-
-    def cache_address(self, index: int) -> int:
-        """Address of a kmalloc cache by its index."""
-        base = self.memory.global_address("kmalloc_caches")
-        return base + index * self.program.struct("kmem_cache").size_bytes
-
-    def cache_name(self, index: int) -> str:
-        """Name of a kmalloc cache."""
-        return f"kmalloc-{kmalloc_cache_sizes(self.machine.spec.page_size_bytes)[index]}"
 
 
 def splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -107,9 +80,10 @@ def boot(job: SessionJob) -> BootedKernel:
             f"not enough memory to simulate {job.machine.name} with {job.machine.cpus} CPUs and "
             f"{program.static_end - program.static_base:,} bytes of globals: use fewer --ops or --cpus"
         ) from error
-    kernel = BootedKernel(machine, program, KernelMemory(machine, program), job.variant, job.orders)
+    memory = KernelMemory(machine, program)
+    kernel = BootedKernel(machine, program, memory, job.variant, family_of(job.variant), job.orders)
     _start_page_allocator(kernel, job.spec.seed)
-    _start_slub(kernel)
+    kernel.family.start(kernel)
     return kernel
 
 
@@ -205,17 +179,9 @@ def _start_page_allocator(kernel: BootedKernel, seed: int) -> None:
         zone["nr_free_pages"] = sum(len(entries) << order for order, entries in lists.items())
         for order, entries in lists.items():
             area = address + areas + order * area_bytes
-            _link(memory, area, entries)
+            link(memory, area, entries)
             memory.one(area, "free_area")["nr_free"] = len(entries)
     _start_pagesets(kernel)
-
-
-def _link(memory: KernelMemory, head: int, entries: list[int]) -> None:
-    """A circular list of list_heads: head, then the entries in order."""
-    ring = [head, *entries]
-    for here, following in zip(ring, [*ring[1:], head], strict=True):
-        memory.one(here, "list_head")["next"] = following
-        memory.one(following, "list_head")["prev"] = here
 
 
 def pageset_batch(page_size_bytes: int) -> tuple[int, int]:
@@ -244,57 +210,4 @@ def _start_pagesets(kernel: BootedKernel) -> None:
             pageset["pcp"]["batch"] = batch
             pageset["pcp"]["high"] = high
             pageset["stat_threshold"] = threshold
-            _link(memory, address + list_offset, [])
-
-
-# --- SLUB ------------------------------------------------------------------------------------------------
-
-
-def _start_slub(kernel: BootedKernel) -> None:
-    spec, program = kernel.machine.spec, kernel.program
-    sizes = kmalloc_cache_sizes(spec.page_size_bytes)
-    if "EMPTY_FREELIST" not in program.constants:
-        raise UserError(
-            f"{kernel.variant.name}: the kernel file lacks constant EMPTY_FREELIST, the freelist of a CPU "
-            "without a slab; compare it with slub.py"
-        )
-    empty = program.constants["EMPTY_FREELIST"]
-    for index, size in sizes.items():
-        _start_cache(kernel, index, size, empty)
-    table = program.globals["size_index"]
-    for entry in range(table.count):
-        served = kmalloc_index(8 * (entry + 1), spec.page_size_bytes)
-        kernel.machine.write(table.address + entry * table.stride_bytes, served or 0, 4)
-
-
-def _start_cache(kernel: BootedKernel, index: int, size: int, empty: int) -> None:
-    spec, memory, program = kernel.machine.spec, kernel.memory, kernel.program
-    geometry = slab_geometry(size, spec.page_size_bytes, kernel.orders)
-    address = kernel.cache_address(index)
-    cache = memory.one(address, "kmem_cache")
-    node_struct = program.struct("kmem_cache_node")
-    partial = node_struct.fields["partial"].offset_bytes
-    cache["size"] = cache["objsize"] = cache["inuse"] = size
-    cache["order"] = geometry.order
-    cache["objects"] = geometry.objects
-    cache["refcount"] = 1
-    cache["align"] = spec.word_bytes
-    cache["defrag_ratio"] = 100
-    local = memory.field_address(address, "kmem_cache", "local_node")
-    _link(memory, local + partial, [])
-    nodes = []
-    for node in range(spec.nodes):
-        structure = memory.global_address("cache_nodes", node) + index * node_struct.size_bytes
-        _link(memory, structure + partial, [])
-        nodes.append(structure if spec.nodes > 1 else local)
-    cache["node"] = nodes if spec.nodes > 1 else nodes[0]
-    per_cpu = program.struct("kmem_cache_cpu").size_bytes
-    cpus = []
-    for cpu in range(spec.cpus):
-        structure = memory.global_address("cache_cpus", cpu) + index * per_cpu
-        slab = memory.one(structure, "kmem_cache_cpu")
-        slab["freelist"] = empty
-        slab["objsize"] = size
-        slab["objects"] = geometry.objects
-        cpus.append(structure)
-    cache["cpu_slab"] = cpus if spec.cpus > 1 else cpus[0]
+            link(memory, address + list_offset, [])

@@ -28,6 +28,7 @@ class KernelVariant:
     files: tuple[str, ...] = ("allocators/slub.py",)
     options: Mapping[str, int] = field(default_factory=dict)
     user_file: Path | None = None
+    family: str = "slub"  #: which structures it has; see ``families``
 
     def sources(self) -> list[SourceFile]:
         """The kernel-language files to compile, in order, the workloads last.

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from slubviz.hw.machine_file import MachineSpec
 from slubviz.model.errors import RequestError, UserError, unknown_name
-from slubviz.model.geometry import LARGEST_ORDER, MAX_ORDER, OrderOptions, page_order, pages_for
-from slubviz.model.kernel_contract import check_contract
+from slubviz.model.families import Family, family_of
+from slubviz.model.geometry import LARGEST_ORDER, MAX_ORDER, OrderOptions, page_order
 from slubviz.model.kernels import KERNELS, KernelVariant, load_kernel
 from slubviz.model.lang import KernelLanguageError, Program, Target, compile_program
 from slubviz.model.machines import load_machine, machine_files
@@ -94,6 +94,11 @@ class SessionJob:
     pages_per_node: int  #: that the objects take at the worst
     phases: tuple[Phase, ...]
 
+    @property
+    def family(self) -> Family:
+        """The kind of allocator."""
+        return family_of(self.variant)
+
     def kernel_options(self) -> dict[str, int]:
         """Options of the kernel program: the variant's, as far as the machine has them, and the asked ones.
 
@@ -136,7 +141,7 @@ def session_job(spec: SessionSpec, machine: MachineSpec | None = None) -> Sessio
             f"{spec.ops:,} operations on {used.cpus} CPUs are more than fit; "
             f"at most {MOST_KEPT_OBJECTS // used.cpus:,} are possible"
         )
-    pages = _pages_per_node(spec, used, orders)
+    pages = _pages_per_node(spec, used, family_of(variant), orders)
     memory_frames(used, pages)
     phases = [p for size in spec.sizes for p in phases_for(spec.asked_tests, size, spec.ops, used.cpus)]
     return SessionJob(spec, used, variant, orders, options, pages, tuple(phases))
@@ -180,9 +185,9 @@ def _split_options(spec: SessionSpec, machine: MachineSpec) -> tuple[OrderOption
     return OrderOptions(low, high, objects), given
 
 
-def _pages_per_node(spec: SessionSpec, machine: MachineSpec, orders: OrderOptions) -> int:
+def _pages_per_node(spec: SessionSpec, machine: MachineSpec, family: Family, orders: OrderOptions) -> int:
     page = machine.page_size_bytes
-    most = max(pages_for(size, spec.ops, page, orders) for size in spec.sizes)
+    most = max(family.pages_for(size, spec.ops, machine, orders) for size in spec.sizes)
     largest_block = max(1 << page_order(max(spec.sizes), page), 2)
     spare = machine.cpus * (SPARE_PAGES_PER_CPU + 4 * largest_block) // machine.nodes
     return most * allocating_cpus(spec.asked_tests, machine.cpus) + spare
@@ -249,7 +254,7 @@ def compile_kernel(job: SessionJob) -> Program:
         if error.line == 0:
             raise _wrong_option(job, error) from error
         raise
-    check_contract(variant.name, program, machine.page_size_bytes)
+    job.family.check_contract(variant.name, program, machine)
     return program
 
 

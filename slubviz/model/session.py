@@ -16,9 +16,9 @@ from slubviz.hw import layout as L
 from slubviz.hw.isa import CpuState, Fault, Status
 from slubviz.hw.machine import Machine
 from slubviz.hw.machine_file import MachineSpec
-from slubviz.model.boot import BootedKernel, boot
+from slubviz.model.boot import boot
+from slubviz.model.booted import BootedKernel
 from slubviz.model.errors import UserError
-from slubviz.model.geometry import kmalloc_index
 from slubviz.model.invariants import check
 from slubviz.model.kernels import KernelVariant
 from slubviz.model.plan import Phase, Start, phases_for, size_below, warm_up_ops
@@ -233,7 +233,7 @@ class Session:
     def _check_invariants(self) -> None:
         phase = self.phase
         assert phase is not None
-        from_slabs = kmalloc_index(phase.size_bytes, self.machine_spec.page_size_bytes) is not None
+        from_slabs = self.job.family.cache_index(phase.size_bytes, self.machine_spec) is not None
         problems = check(self.booted, expected_allocated=phase.kept_after if from_slabs else 0)
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -388,7 +388,7 @@ class Session:
 
     def shown_cache(self) -> int | None:
         """Index of the shown kmalloc cache, None for the page allocator's sizes."""
-        return kmalloc_index(self.shown_size(), self.machine_spec.page_size_bytes)
+        return self.job.family.cache_index(self.shown_size(), self.machine_spec)
 
     def snapshot(self) -> Snapshot:
         """The session as it is now."""

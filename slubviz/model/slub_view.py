@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slubviz.model.boot import BootedKernel
+from slubviz.model.booted import BootedKernel
 from slubviz.model.geometry import LARGEST_ORDER
-from slubviz.model.memory_scan import walk_freelists, walk_list
+from slubviz.model.memory_scan import walk_freelists
+from slubviz.model.page_lists import list_frames, page_flag
 from slubviz.model.snapshot import ObjectState, SlabState, SlabTable
 
 IntArray = NDArray[np.int64]
@@ -27,12 +28,6 @@ class CacheView:
     partial_pages: dict[int, IntArray]  #: node -> page frames on its partial list, in order
     nr_partial: IntArray
     nr_slabs: IntArray
-
-
-def page_flag(kernel: BootedKernel, flags: IntArray, name: str) -> NDArray[np.bool_]:
-    """Which of some words of page flags have a flag set, by its name in the kernel, ``"PG_slab"``."""
-    found: NDArray[np.bool_] = flags >> kernel.program.constants[name] & 1 == 1
-    return found
 
 
 def has_end_markers(kernel: BootedKernel) -> bool:
@@ -58,31 +53,6 @@ def node_addresses(kernel: BootedKernel, index: int) -> list[int]:
         kernel.memory.global_address("cache_nodes", node) + index * size
         for node in range(kernel.machine.spec.nodes)
     ]
-
-
-def list_frames(kernel: BootedKernel, head: int, *, strict: bool = True) -> IntArray:
-    """Page frames on a list of pages linked through ``lru``.
-
-    Parameters
-    ----------
-    head : address of the list's head
-    strict : check back pointers too; not while the list may be changing
-
-    Raises
-    ------
-    ValueError
-        If the list is broken.
-    """
-    out = np.zeros(kernel.machine.memory.page_frames + 1, dtype=np.int64)
-    length = int(walk_list(kernel.machine.state, head, kernel.program.target.word_bytes, int(strict), out))
-    if length < 0:
-        raise ValueError("a back pointer is wrong" if length == -1 else "it does not come back to its head")
-    page = kernel.program.struct("page")
-    first = kernel.memory.global_address("mem_map") + page.fields["lru"].offset_bytes
-    frames, rest = np.divmod(out[:length] - first, page.size_bytes)
-    if np.any(rest != 0) or np.any((frames < 0) | (frames >= kernel.program.globals["mem_map"].count)):
-        raise ValueError("it leads to something that is no page")
-    return frames
 
 
 def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> CacheView:

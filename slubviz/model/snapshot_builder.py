@@ -18,8 +18,8 @@ from slubviz.hw.isa import (
     CpuState,
 )
 from slubviz.hw.machine import Machine
+from slubviz.model.families import CacheSlabs
 from slubviz.model.lang import Program, disassemble
-from slubviz.model.slub_view import CacheView, read_cache
 from slubviz.model.snapshot import CpuView, FrameView, LockView, SlabTable, Snapshot
 from slubviz.model.symbols import lock_name
 
@@ -151,10 +151,10 @@ def build_snapshot(session: Session) -> Snapshot:
     locks = _lock_views(session)
     names = {lock.address: lock.name for lock in locks}
     index = session.shown_cache()
-    cache: CacheView | None = None
+    cache: CacheSlabs | None = None
     if index is not None:
         try:
-            cache = read_cache(session.booted, index, strict=False)
+            cache = session.booted.family.read_slabs(session.booted, index)
         except ValueError:
             cache = None  # a broken list; the invariants say more
     table = cache.table if cache else _empty_table()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from slubviz.model.boot import BootedKernel
+from slubviz.model.booted import BootedKernel
 from slubviz.model.lang import Program
 
-_CACHE_LOCK = re.compile(r"kmalloc_caches\.cache\[(\d+)\]\.local_node\.list_lock$")
-_NODE_LOCK = re.compile(r"cache_nodes\[(\d+)\]\[(\d+)\]\.list_lock$")
 _ZONE_LOCK = re.compile(r"zones\[(\d+)\]\.lock$")
 _PAGE_FLAGS = re.compile(r"mem_map\[(\d+)\]\.flags$")
 
@@ -48,10 +46,6 @@ def lock_name(kernel: BootedKernel, address: int) -> str:
     path = address_path(kernel.program, address)
     if match := _ZONE_LOCK.match(path):
         return f"zone->lock node {match[1]}"
-    if match := _CACHE_LOCK.match(path):
-        return f"list_lock {kernel.cache_name(int(match[1]))}"
-    if match := _NODE_LOCK.match(path):
-        return f"list_lock {kernel.cache_name(int(match[2]))} node {match[1]}"
     if match := _PAGE_FLAGS.match(path):
         return f"slab_lock page {match[1]}"
-    return path
+    return kernel.family.lock_name(kernel, path) or path

@@ -11,7 +11,8 @@ import pytest
 
 from slubviz.hw import layout as L
 from slubviz.model.invariants import check
-from slubviz.model.slub_view import list_frames, node_addresses
+from slubviz.model.page_lists import list_frames
+from slubviz.model.slub_view import node_addresses
 from tests.model.driver import PAGE_SHIFT, Driver
 
 SIZE = 1024  # four objects in a slab of one page

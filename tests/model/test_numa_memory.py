@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from slubviz.hw import layout as L
 from slubviz.hw.isa import Status
 from slubviz.hw.machine_file import MachineSpec
-from slubviz.model.boot import BootedKernel, boot
+from slubviz.model.boot import boot
+from slubviz.model.booted import BootedKernel
 from slubviz.model.errors import UserError
 from slubviz.model.kernels import __file__ as kernels_file
 from slubviz.model.lang import SourceFile, Target, compile_program

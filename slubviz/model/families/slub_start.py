@@ -1,0 +1,132 @@
+"""The kmalloc caches of SLUB after start-up: what a kernel program must have for it, and their structures.
+
+``check_contract`` refuses a user's allocator file that lacks something before anything is written into
+memory; it leaves out the types of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from slubviz.model.errors import UserError
+from slubviz.model.geometry import kmalloc_cache_sizes, kmalloc_index, slab_geometry
+from slubviz.model.lang import Program
+
+if TYPE_CHECKING:
+    from slubviz.model.booted import BootedKernel
+
+NEEDED_FUNCTIONS = ("kmalloc", "kfree")
+NEEDED_GLOBALS = ("kmalloc_caches", "size_index", "cache_cpus", "cache_nodes")
+NEEDED_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "kmem_cache": (
+        "size",
+        "objsize",
+        "inuse",
+        "order",
+        "objects",
+        "refcount",
+        "align",
+        "defrag_ratio",
+        "local_node",
+        "node",
+        "cpu_slab",
+    ),
+    "kmem_cache_cpu": ("freelist", "page", "objsize", "objects"),
+    "kmem_cache_node": ("partial", "nr_partial", "nr_slabs"),
+}
+#: Global -> the struct of which it holds one for every kmalloc cache (for each CPU or node).
+_TABLES = {
+    "kmalloc_caches": "kmem_cache",
+    "cache_cpus": "kmem_cache_cpu",
+    "cache_nodes": "kmem_cache_node",
+}
+
+
+def check_contract(kernel: str, program: Program, page_size_bytes: int) -> None:
+    """Refuse a kernel program that cannot be booted.
+
+    Parameters
+    ----------
+    kernel : name for the message
+    program : the compiled program
+    page_size_bytes : decides how many kmalloc caches there are
+
+    Raises
+    ------
+    UserError
+        One line: what the kernel file lacks.
+    """
+    names = {function.name for function in program.functions}
+    missing = [f"function {name}" for name in NEEDED_FUNCTIONS if name not in names]
+    missing += [f"global {name}" for name in NEEDED_GLOBALS if name not in program.globals]
+    for struct, fields in NEEDED_FIELDS.items():
+        if struct not in program.structs:
+            missing.append(f"struct {struct}")
+            continue
+        present = program.structs[struct].fields
+        missing += [f"field {struct}.{name}" for name in fields if name not in present]
+    if missing:
+        raise UserError(f"{kernel}: the kernel file lacks {', '.join(missing)}; compare it with slub.py")
+    caches = max(kmalloc_cache_sizes(page_size_bytes)) + 1
+    for name, struct in _TABLES.items():
+        variable = program.globals[name]
+        room = variable.stride_bytes if variable.per else variable.size_bytes
+        if room < caches * program.structs[struct].size_bytes:
+            raise UserError(
+                f"{kernel}: global {name} is too small: the boot fills {caches} structures {struct} in it; "
+                "compare it with slub.py"
+            )
+
+
+def start_caches(kernel: BootedKernel) -> None:
+    """All kmalloc caches empty, as after start-up; ``size_index`` filled."""
+    spec, program = kernel.machine.spec, kernel.program
+    sizes = kmalloc_cache_sizes(spec.page_size_bytes)
+    if "EMPTY_FREELIST" not in program.constants:
+        raise UserError(
+            f"{kernel.variant.name}: the kernel file lacks constant EMPTY_FREELIST, the freelist of a CPU "
+            "without a slab; compare it with slub.py"
+        )
+    empty = program.constants["EMPTY_FREELIST"]
+    for index, size in sizes.items():
+        _start_cache(kernel, index, size, empty)
+    table = program.globals["size_index"]
+    for entry in range(table.count):
+        served = kmalloc_index(8 * (entry + 1), spec.page_size_bytes)
+        kernel.machine.write(table.address + entry * table.stride_bytes, served or 0, 4)
+
+
+def _start_cache(kernel: BootedKernel, index: int, size: int, empty: int) -> None:
+    from slubviz.model.booted import link  # loads the machine
+
+    spec, memory, program = kernel.machine.spec, kernel.memory, kernel.program
+    geometry = slab_geometry(size, spec.page_size_bytes, kernel.orders)
+    address = kernel.cache_address(index)
+    cache = memory.one(address, "kmem_cache")
+    node_struct = program.struct("kmem_cache_node")
+    partial = node_struct.fields["partial"].offset_bytes
+    cache["size"] = cache["objsize"] = cache["inuse"] = size
+    cache["order"] = geometry.order
+    cache["objects"] = geometry.objects
+    cache["refcount"] = 1
+    cache["align"] = spec.word_bytes
+    cache["defrag_ratio"] = 100
+    local = memory.field_address(address, "kmem_cache", "local_node")
+    link(memory, local + partial, [])
+    nodes = []
+    for node in range(spec.nodes):
+        structure = memory.global_address("cache_nodes", node) + index * node_struct.size_bytes
+        link(memory, structure + partial, [])
+        nodes.append(structure if spec.nodes > 1 else local)
+    cache["node"] = nodes if spec.nodes > 1 else nodes[0]
+    per_cpu = program.struct("kmem_cache_cpu").size_bytes
+    cpus = []
+    for cpu in range(spec.cpus):
+        structure = memory.global_address("cache_cpus", cpu) + index * per_cpu
+        slab = memory.one(structure, "kmem_cache_cpu")
+        slab["freelist"] = empty
+        slab["objsize"] = size
+        slab["objects"] = geometry.objects
+        cpus.append(structure)
+    cache["cpu_slab"] = cpus if spec.cpus > 1 else cpus[0]
