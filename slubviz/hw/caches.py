@@ -1,22 +1,38 @@
-"""Cache lines: which L1 and L2 hold them, who owns them, and what an access costs.
+"""Cache lines: which caches hold them, who owns them, and what an access costs.
 
 Set-associative L1s (one per ``cpus_per_l1`` CPUs) and L2s (one per ``cpus_per_l2``), true LRU within a set,
 physical addresses; an L2 includes its L1s.  A directory (hash table) knows for each cached line which L2s
 hold it, whether one of them holds it modified, and how many waiting CPUs poll it.  Beyond 46 L2s a bit of
-the directory's mask stands for a group of L2s, as in the coarse vectors of large NUMA machines.
+the directory's mask stands for several L2s, as in the coarse vectors of large NUMA machines.
 
-What is left out: a third level, bandwidth and bus occupancy, instruction fetches, translation look-aside
-buffers.
+On a machine with three levels what is called L2 here is its L3, and its own L2s are the middle level of
+inner_caches.py.  A line that another middle cache under the same L2 may write, or that a CPU wants to write
+while one holds it, is fetched from there at the cost of a transfer within the L2; of several such transfers
+the dearest counts.
 
-Entries of L1 tags: ``line << 1 | writable``.  Entries of L2 tags: ``line``.  0 is empty (line 0 is the NULL
-page, never accessed).  Within a set the most recently used way comes first. Directory row: ``line, info``;
+What is left out: bandwidth and bus occupancy, instruction fetches, translation look-aside buffers.
+
+Entries of L2 tags: ``line``.  0 is empty (line 0 is the NULL page, never accessed).  Within a set the most
+recently used way comes first.  Directory row: ``line, info``;
 info = ``mask << 16 | pollers << 1 | modified``.
 """
 
 from __future__ import annotations
 
+from slubviz.hw.inner_caches import (
+    inner_change,
+    l1_change,
+    l1_elsewhere,
+    l1_place,
+    middle_allow,
+    middle_elsewhere,
+    middle_insert,
+    middle_touch,
+    middles_change,
+)
 from slubviz.hw.jit import njit
 from slubviz.hw.layout import (
+    C_GROUP,
     C_L1_BASE,
     C_L2,
     C_NODE,
@@ -28,8 +44,6 @@ from slubviz.hw.layout import (
     H_COUNTER_WORDS,
     H_COUNTERS,
     H_CPU_BLOCKS,
-    H_CPUS,
-    H_CPUS_PER_L1,
     H_CPUS_PER_L2,
     H_DIRECTORY,
     H_DIRECTORY_SIZE,
@@ -41,15 +55,19 @@ from slubviz.hw.layout import (
     H_L2_SETS,
     H_L2_WAYS,
     H_LINE_SHIFT,
+    H_MIDDLE_WAYS,
     H_PAGE_SHIFT,
     H_POLLED_HIT,
     H_STRIDE_ENTRIES,
     H_STRIDES,
     N_L2_EVICTION,
     N_L2_HIT,
+    N_L3_EVICTION,
+    N_L3_HIT,
     N_MEMORY_LOCAL,
     N_MEMORY_REMOTE,
     N_PREFETCHED,
+    N_TRANSFER_L3,
     N_TRANSFER_NODE,
     N_TRANSFER_PACKAGE,
     N_TRANSFER_SIBLING,
@@ -58,9 +76,11 @@ from slubviz.hw.layout import (
     P_L2_HIT,
     P_MEMORY_LOCAL,
     P_MEMORY_REMOTE,
+    P_MIDDLE_HIT,
     P_PREFETCH_LEFT_PER_MILLE,
     P_PREFETCH_REACH,
     P_SPINNER_REREAD,
+    P_TRANSFER_MIDDLE,
     P_TRANSFER_NODE,
     P_TRANSFER_PACKAGE,
     P_TRANSFER_SIBLING,
@@ -138,61 +158,6 @@ def directory_delete(S, row):
     S[base + 2 * hole + 1] = 0
 
 
-@njit("void(int64[::1], int64, int64, int64, int64)", internal=True)
-def l1_change(S, l2, line, keep_l1_base, to_shared):
-    """In the L1s under an L2 (except keep_l1_base): drop a line, or make it read-only."""
-    ways = S[H_L1_WAYS]
-    set_offset = (line & (S[H_L1_SETS] - 1)) * ways
-    per_l1 = S[H_CPUS_PER_L1]
-    first = l2 * S[H_CPUS_PER_L2]
-    last = min(first + S[H_CPUS_PER_L2], S[H_CPUS])
-    cpu = first
-    while cpu < last:
-        l1 = S[S[H_CPU_BLOCKS] + cpu * CPU_WORDS + C_L1_BASE]
-        cpu += per_l1
-        if l1 == keep_l1_base:
-            continue
-        t = l1 + set_offset
-        for w in range(ways):
-            entry = S[t + w]
-            if entry == 0:
-                break
-            if entry >> 1 == line:
-                if to_shared:
-                    S[t + w] = line << 1
-                else:
-                    for k in range(w, ways - 1):
-                        S[t + k] = S[t + k + 1]
-                    S[t + ways - 1] = 0
-                break
-
-
-@njit("int64(int64[::1], int64, int64, int64)", internal=True)
-def l1_elsewhere(S, l2, line, own_l1_base):
-    """0: no other L1 under this L2 holds the line, 1: one does read-only, 2: writable."""
-    ways = S[H_L1_WAYS]
-    set_offset = (line & (S[H_L1_SETS] - 1)) * ways
-    per_l1 = S[H_CPUS_PER_L1]
-    first = l2 * S[H_CPUS_PER_L2]
-    last = min(first + S[H_CPUS_PER_L2], S[H_CPUS])
-    found = 0
-    cpu = first
-    while cpu < last:
-        l1 = S[S[H_CPU_BLOCKS] + cpu * CPU_WORDS + C_L1_BASE]
-        cpu += per_l1
-        if l1 == own_l1_base:
-            continue
-        t = l1 + set_offset
-        for w in range(ways):
-            entry = S[t + w]
-            if entry == 0:
-                break
-            if entry >> 1 == line:
-                found = max(found, 1 + (entry & 1))
-                break
-    return found
-
-
 @njit("int64(int64[::1], int64, int64)", internal=True)
 def l2_touch(S, l2, line):
     """1 and make it most recent if the L2 holds the line, else 0."""
@@ -212,7 +177,7 @@ def l2_touch(S, l2, line):
 
 @njit("int64(int64[::1], int64, int64)", internal=True)
 def l2_remove(S, l2, line):
-    """Take a line out of an L2 and its L1s; 1 if it was there."""
+    """Take a line out of an L2 and the caches above it; 1 if it was there."""
     ways = S[H_L2_WAYS]
     t = S[H_L2] + (l2 * S[H_L2_SETS] + (line & (S[H_L2_SETS] - 1))) * ways
     for w in range(ways):
@@ -223,7 +188,7 @@ def l2_remove(S, l2, line):
             for k in range(w, ways - 1):
                 S[t + k] = S[t + k + 1]
             S[t + ways - 1] = 0
-            l1_change(S, l2, line, -1, 0)
+            inner_change(S, l2, line, 0)
             return 1
     return 0
 
@@ -263,34 +228,18 @@ def directory_forget(S, l2, line):
 
 @njit("void(int64[::1], int64, int64, int64)", internal=True)
 def l2_insert(S, l2, line, counters):
-    """Put a line in front of its set; the last way falls out, and out of the L1s above."""
+    """Put a line in front of its set; the last way falls out, and out of the caches above."""
     ways = S[H_L2_WAYS]
     t = S[H_L2] + (l2 * S[H_L2_SETS] + (line & (S[H_L2_SETS] - 1))) * ways
     victim = S[t + ways - 1]
     if victim != 0:
-        S[counters + N_L2_EVICTION] += 1
-        l1_change(S, l2, victim, -1, 0)
+        S[counters + (N_L3_EVICTION if S[H_MIDDLE_WAYS] else N_L2_EVICTION)] += 1
+        inner_change(S, l2, victim, 0)
         S[t + ways - 1] = 0
         directory_forget(S, l2, victim)
     for k in range(ways - 1, 0, -1):
         S[t + k] = S[t + k - 1]
     S[t] = line
-
-
-@njit("void(int64[::1], int64, int64, int64)", internal=True)
-def l1_place(S, l1, line, writable):
-    """Make a line the most recent of its L1 set, with or without the right to write."""
-    ways = S[H_L1_WAYS]
-    t = l1 + (line & (S[H_L1_SETS] - 1)) * ways
-    last = ways - 1
-    for w in range(ways):
-        entry = S[t + w]
-        if entry >> 1 == line or entry == 0:
-            last = w
-            break
-    for k in range(last, 0, -1):
-        S[t + k] = S[t + k - 1]
-    S[t] = (line << 1) | writable
 
 
 @njit("int64(int64[::1], int64[::1], int64, int64, int64)", internal=True)
@@ -343,7 +292,7 @@ def take_from_others(S, P, row, line, block, counters, write):
                 if write:
                     l2_remove(S, l2, line)
                 else:
-                    l1_change(S, l2, line, -1, 1)
+                    inner_change(S, l2, line, 1)
         mask >>= 1
         group += 1
     if dearest_l2 >= 0:
@@ -403,18 +352,31 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
             in_l1 = 1
             break
 
+    group = S[block + C_GROUP]
+    middle = S[H_MIDDLE_WAYS]
     latency = 0
     polled = 0
     bit = 1 << (INFO_MASK_SHIFT + (l2 >> S[H_COARSE_SHIFT]))
-    if in_l1 or l2_touch(S, l2, line):
-        if in_l1 == 0:
+    in_group = in_l1
+    if middle and in_l1 == 0 and middle_touch(S, group, line):
+        in_group = 1
+        latency = P[P_MIDDLE_HIT]
+        S[counters + N_L2_HIT] += 1
+    if in_group or l2_touch(S, l2, line):
+        if in_group == 0:
             latency = P[P_L2_HIT]
-            S[counters + N_L2_HIT] += 1
-        sibling = l1_elsewhere(S, l2, line, l1)
+            S[counters + (N_L3_HIT if middle else N_L2_HIT)] += 1
+        sibling = l1_elsewhere(S, group, line, l1)
         if sibling == 2 or (sibling == 1 and write):
             latency = P[P_TRANSFER_SIBLING]
             S[counters + N_TRANSFER_SIBLING] += 1
-            l1_change(S, l2, line, l1, 1 - write)
+            l1_change(S, group, line, l1, 1 - write)
+        if middle and (write or in_group == 0):
+            elsewhere = middle_elsewhere(S, l2, line, group)
+            if elsewhere == 2 or (elsewhere == 1 and write):
+                latency = max(latency, P[P_TRANSFER_MIDDLE])
+                S[counters + N_TRANSFER_L3] += 1
+                middles_change(S, l2, line, group, 1 - write)
         if write:
             row = directory_row(S, line)
             if S[row + 1] & INFO_MODIFIED == 0:
@@ -455,7 +417,13 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
                 latency += P[P_TRANSFER_PACKAGE] + (polled // INFO_POLLER - 1) * P[P_SPINNER_REREAD]
             S[block + C_POLLED_LINE] = line
             S[block + C_POLLED_UNTIL] = clock + P[P_TRANSFER_PACKAGE]
-    l1_place(S, l1, line, 1 if (write and polled == 0) else 0)
+    writable = 1 if (write and polled == 0) else 0
+    if middle:
+        if in_group == 0:
+            middle_insert(S, group, line, writable, counters)
+        elif write:
+            middle_allow(S, group, line, writable)
+    l1_place(S, l1, line, writable)
     return latency
 
 
@@ -475,7 +443,7 @@ def polling_changes(S, line, change):
                 first = group << shift
                 last = min(first + (1 << shift), S[H_L2_COUNT])
                 for l2 in range(first, last):
-                    l1_change(S, l2, line, -1, 1)
+                    inner_change(S, l2, line, 1)
             mask >>= 1
             group += 1
     elif info == 0:

@@ -130,9 +130,10 @@ from slubviz.hw.scheduler import may_run_until, replay, set_key
     NOP, MOV, LI, LI64, ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, ADDI, MULI, DIVI, MODI, ANDI,
     ORI, XORI, SHLI, SHRI, NEG, NOT, FLS, SEQ, SNE, SLT, SLE, JMP, BEQ, BNE, BLT, BLE, BEQI, BNEI, BLTI,
     BLEI, BGTI, BGEI, CALL, RET, LD, LDS, ST, CMPXCHG_LOCAL, CMPXCHG, CMPXCHG_DOUBLE_LOCAL,
-    CMPXCHG_DOUBLE, XCHG, ATOMIC_ADD, LOCK, TRYLOCK, UNLOCK, UNLOCK_LOCKED, LOCK_NOTE, IRQ_SAVE,
-    IRQ_RESTORE, IRQ_DISABLE, IRQ_ENABLE, PREEMPT_DISABLE, PREEMPT_ENABLE, BARRIER, RDTSC, CPU_ID,
-    NODE_ID, COUNT, INSTRUCTIONS, GRANULE, RENDEZVOUS, PAUSE, BUG, PREEMPT_COUNT, COUNT_N, OWNER_NOTE,
+    CMPXCHG_DOUBLE, XCHG, ATOMIC_ADD, ATOMIC_ADD_LOCAL, LOCK, LOCK_IRQSAVE, TRYLOCK, UNLOCK,
+    UNLOCK_LOCKED, LOCK_NOTE, IRQ_SAVE, IRQ_RESTORE, IRQ_DISABLE, IRQ_ENABLE, PREEMPT_DISABLE,
+    PREEMPT_ENABLE, BARRIER, RDTSC, CPU_ID, NODE_ID, COUNT, INSTRUCTIONS, GRANULE, RENDEZVOUS, PAUSE,
+    BUG, PREEMPT_COUNT, COUNT_N, OWNER_NOTE,
 ) = (int(op) for op in Op)  # fmt: skip
 S_MICRO_OPS = int(Status.MICRO_OPS)
 S_CYCLE = int(Status.CYCLE)
@@ -630,7 +631,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                 if index < 0:
                     status = note_fault(S, -index, cpu, pc, address)
                     break
-                if op != CMPXCHG_LOCAL and op != CMPXCHG_DOUBLE_LOCAL:
+                if op != CMPXCHG_LOCAL and op != CMPXCHG_DOUBLE_LOCAL and op != ATOMIC_ADD_LOCAL:
                     S[counters + N_LOCKED_OPS] += 1
                     clock = max(clock, S[block + C_STORE_BUSY])
                 line = address >> line_shift
@@ -672,7 +673,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                 elif op == XCHG:
                     store_word(S, index, part, operand)
                     S[a] = old
-                elif op == ATOMIC_ADD:
+                elif op == ATOMIC_ADD or op == ATOMIC_ADD_LOCAL:
                     store_word(S, index, part, old + operand)
                     S[a] = load_word(S, index, part)
                 elif op == UNLOCK_LOCKED:
@@ -682,7 +683,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                         break
                     store_word(S, index, part, old & ~mask)
                     lock_dropped(S, cpu, address, mask)
-                else:  # LOCK, TRYLOCK
+                else:  # LOCK, LOCK_IRQSAVE, TRYLOCK
                     mask = code[i + 5]
                     if old & mask == 0:
                         store_word(S, index, part, old | mask)
@@ -690,6 +691,9 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                         lock_taken(S, cpu, address, mask, clock)
                         if op == TRYLOCK:
                             S[a] = 1
+                        elif op == LOCK_IRQSAVE:
+                            S[a] = irq_enabled
+                            irq_enabled = 0
                     elif op == TRYLOCK:
                         S[a] = 0
                     else:

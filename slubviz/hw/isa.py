@@ -101,35 +101,38 @@ class Op(IntEnum):
     CMPXCHG_DOUBLE = 49  # the same, locked
     XCHG = 50  # r[a] = old m[ea]; m[ea] = r[c]; locked
     ATOMIC_ADD = 51  # m[ea] += r[c]; r[a] = new value; locked
+    ATOMIC_ADD_LOCAL = 52  # the same, not locked; what the loader makes of it for a kernel of one CPU
     # --- locks: the bits `aux` of m[ea] are the lock; clear means free --------------------------
-    LOCK = 52  # wait until (m[ea] & aux) == 0, then set the bits; locked
-    TRYLOCK = 53  # r[a] = 1 and take it if free, else r[a] = 0; locked
-    UNLOCK = 54  # clear the bits with a plain store
-    UNLOCK_LOCKED = 55  # clear the bits with a locked operation
+    LOCK = 53  # wait until (m[ea] & aux) == 0, then set the bits; locked
+    # LOCK with interrupts off: r[a] = interrupt flag; while it waits, interrupts are as they were before
+    LOCK_IRQSAVE = 54
+    TRYLOCK = 55  # r[a] = 1 and take it if free, else r[a] = 0; locked
+    UNLOCK = 56  # clear the bits with a plain store
+    UNLOCK_LOCKED = 57  # clear the bits with a locked operation
     # annotation, free of cost, of a lock at r[b] + aux that is taken by other means:
     # imm 1 acquired, 0 released, 2 found taken
-    LOCK_NOTE = 56
+    LOCK_NOTE = 58
     # --- interrupts and preemption ------------------------------------------------------------
-    IRQ_SAVE = 57  # r[a] = interrupt flag (1 enabled); disable
-    IRQ_RESTORE = 58  # interrupt flag = r[b]
-    IRQ_DISABLE = 59
-    IRQ_ENABLE = 60
-    PREEMPT_DISABLE = 61  # preempt count += 1
-    PREEMPT_ENABLE = 62  # preempt count -= 1
+    IRQ_SAVE = 59  # r[a] = interrupt flag (1 enabled); disable
+    IRQ_RESTORE = 60  # interrupt flag = r[b]
+    IRQ_DISABLE = 61
+    IRQ_ENABLE = 62
+    PREEMPT_DISABLE = 63  # preempt count += 1
+    PREEMPT_ENABLE = 64  # preempt count -= 1
     # --- the rest ----------------------------------------------------------------------
-    BARRIER = 63  # imm 0 compiler barrier, 1 write, 2 read, 3 full
-    RDTSC = 64  # r[a] = clock in cycles
-    CPU_ID = 65  # r[a] = number of this CPU
-    NODE_ID = 66  # r[a] = node of this CPU
-    COUNT = 67  # counter number imm of this CPU += 1; free of cost
-    INSTRUCTIONS = 68  # imm straight-line instructions whose effect is not modelled
-    GRANULE = 69  # memory r[b] .. r[b]+r[c]-1 keeps one word per r[aux] bytes from now on; free of cost
-    RENDEZVOUS = 70  # wait until every started CPU is here; free of cost
-    PAUSE = 71  # cpu_relax
-    BUG = 72  # stop with fault: message number imm
-    PREEMPT_COUNT = 73  # r[a] = preempt count (an interrupt counts 65536 each)
-    COUNT_N = 74  # counter number imm of this CPU += r[b]; free of cost
-    OWNER_NOTE = 75  # annotation, free of cost: this CPU is the last that claimed the structure at r[b]
+    BARRIER = 65  # imm 0 compiler barrier, 1 write, 2 read, 3 full
+    RDTSC = 66  # r[a] = clock in cycles
+    CPU_ID = 67  # r[a] = number of this CPU
+    NODE_ID = 68  # r[a] = node of this CPU
+    COUNT = 69  # counter number imm of this CPU += 1; free of cost
+    INSTRUCTIONS = 70  # imm straight-line instructions whose effect is not modelled
+    GRANULE = 71  # memory r[b] .. r[b]+r[c]-1 keeps one word per r[aux] bytes from now on; free of cost
+    RENDEZVOUS = 72  # wait until every started CPU is here; free of cost
+    PAUSE = 73  # cpu_relax
+    BUG = 74  # stop with fault: message number imm
+    PREEMPT_COUNT = 75  # r[a] = preempt count (an interrupt counts 65536 each)
+    COUNT_N = 76  # counter number imm of this CPU += r[b]; free of cost
+    OWNER_NOTE = 77  # annotation, free of cost: this CPU is the last that claimed the structure at r[b]
 
 
 class CpuState(IntEnum):

@@ -2,12 +2,14 @@
 
 A machine is one array ``S``; one copy is a checkpoint, one hash names a state.  The first ``HEADER_WORDS``
 words say where the regions start, so jitted code needs no other description. Regions, in order: header, CPU
-blocks, scheduler keys and tree, register stacks, counters, stride tables, L1 tags, L2 tags, line directory,
-lock table, interrupt table, owner notes, page frame table, static memory, one own slot per page frame,
-backing store.  The backing store is last, so that it can grow by appending.
+blocks, scheduler keys and tree, register stacks, counters, stride tables, L1 tags, middle tags, L2 tags,
+line directory, lock table, interrupt table, owner notes, page frame table, static memory, one own slot per
+page frame, backing store.  The backing store is last, so that it can grow by appending.
 
 Names: ``H_*`` header words, ``C_*`` words of a CPU block, ``N_*`` hardware counters, ``I_*`` words of an
-interrupt table row, ``K_*`` words of a lock table row.
+interrupt table row, ``K_*`` words of a lock table row.  In names of header words, CPU words and parameters
+``L2`` is the outer level, which takes part in the directory: the L2 of a machine file, or its L3 if it has
+one.  ``MIDDLE`` is then that file's L2.  Counters have the names of the machine file.
 """
 
 from __future__ import annotations
@@ -61,14 +63,20 @@ H_POLLED_HIT = 70  # scratch: the last access touched a line that waiters poll
 H_CPUS_PER_L1 = 72
 H_CPUS_PER_L2 = 73
 H_L2_PER_PACKAGE = 74
+H_CPUS_PER_GROUP = 75  # CPUs whose L1s lie under the same next cache: a middle one, or the L2
 H_COARSE_SHIFT = 76  # L2 number >> this = bit in a directory mask
 H_SKIP_BREAK = 77  # 1: do not stop at the breakpoint of the very next micro-op
+H_MIDDLE_WAYS = 78  # 0: there is no middle level
 H_STRIDE_ENTRIES = 79
 H_EVENT_CPU = 80  # scratch: a CPU that became runnable during this micro-op, -1 none
 H_SEQUENCE = 81  # interrupts injected so far
 H_OWNERS = 82  # who claimed a structure last (OWNER_NOTE): CPU + 1 per OWNER_GRANULE bytes of static memory
 H_OWNERS_SIZE = 83
 H_STATIC_ADDRESS = 84  # byte address of the first word of static memory
+H_MIDDLE = 85
+H_MIDDLE_SETS = 86
+H_MIDDLE_COUNT = 87
+H_MIDDLES_PER_L2 = 88
 
 # --- CPU block ----------------------------------------------------------------------------
 CPU_WORDS = 56
@@ -99,13 +107,14 @@ C_HELD_ADDRESS = 22  # .. +8
 C_HELD_SINCE = 30  # .. +8
 HELD_MAX = 8
 C_L2 = 38  # number of its L2
-C_PACKAGE = 39
-C_STACK_BASE = 40
+C_GROUP = 39  # number of the next cache under its L1: the middle one, or the L2
+C_PACKAGE = 40
 C_ARRIVED = 41  # at a rendezvous: 1 waits, 2 released
 C_POLLED_LINE = 42  # the line polled by waiters that this CPU wrote last
 C_POLLED_UNTIL = 43  # millicycles: when the waiters have it back
 C_HELD_MASK = 44  # .. +8: the bits of each held lock
 C_CONTENDED = 52  # a lock taken by other means was found taken, and not acquired yet
+C_STACK_BASE = 53
 
 # --- counters kept by the hardware; a program's own follow -------------------------------------
 N_L2_HIT = 0
@@ -125,7 +134,10 @@ N_LOCKED_OPS = 13
 N_STORE_STALL_MILLICYCLES = 14
 N_CMPXCHG_FAILED = 15
 N_L2_EVICTION = 16
-HARDWARE_COUNTERS = 20
+N_L3_HIT = 17
+N_TRANSFER_L3 = 18
+N_L3_EVICTION = 19
+HARDWARE_COUNTERS = 24
 
 HARDWARE_COUNTER_NAMES: dict[int, str] = {
     N_L2_HIT: "CACHE_MISS_L1_HIT_L2",
@@ -145,6 +157,9 @@ HARDWARE_COUNTER_NAMES: dict[int, str] = {
     N_STORE_STALL_MILLICYCLES: "STORE_BUFFER_STALL_MILLICYCLES",
     N_CMPXCHG_FAILED: "CMPXCHG_FAILED",
     N_L2_EVICTION: "CACHE_L2_EVICTIONS",
+    N_L3_HIT: "CACHE_MISS_L2_HIT_L3",
+    N_TRANSFER_L3: "CACHE_MISS_TRANSFER_SAME_L3",
+    N_L3_EVICTION: "CACHE_L3_EVICTIONS",
 }
 
 # --- lock table: one row per lock that somebody waits for -----------------------------------------
@@ -191,6 +206,8 @@ P_PREFETCH_REACH = 10  # lines
 P_SPINNER_REREAD = 11
 P_INTERRUPT_ENTRY = 12
 P_INTERRUPT_EXIT = 13
+P_MIDDLE_HIT = 14
+P_TRANSFER_MIDDLE = 15  # from another middle cache under the same L2
 P_COUNT = 16
 #: After the parameters: 3 words per function: entry pc, window words, locals.
 FUNCTION_WORDS = 3

@@ -6,7 +6,10 @@ retry after the time it takes to read the line again, lengthened by the other wa
 lock is not handed over: between release and retry any CPU may take it, as with the byte locks of 2.6.24.
 
 The head of the queue retries first; a waiter that loses its retry queues again at the end, but its waiting
-time goes on.  An interrupt takes a waiter out of the queue; it queues anew when it comes back.
+time goes on.  An interrupt takes a waiter out of the queue; it queues anew when it comes back.  LOCK waits
+with the interrupt flag as it is, LOCK_IRQSAVE as it was before it.
+
+What is left out: ticket locks (2.6.25 and later on x86), which are handed over in order of arrival.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from slubviz.hw.caches import polling_changes
 from slubviz.hw.jit import njit
 from slubviz.hw.layout import (
     C_CLOCK,
+    C_GROUP,
     C_HELD,
     C_HELD_ADDRESS,
     C_HELD_MASK,
@@ -48,6 +52,7 @@ from slubviz.hw.layout import (
     N_LOCK_WAIT_MILLICYCLES,
     NEVER,
     P_SPINNER_REREAD,
+    P_TRANSFER_MIDDLE,
     P_TRANSFER_NODE,
     P_TRANSFER_PACKAGE,
     P_TRANSFER_SIBLING,
@@ -170,8 +175,10 @@ def wake_one(S, P, address, word, cpu, clock):
         if waiter < 0:
             return
         block = S[H_CPU_BLOCKS] + waiter * CPU_WORDS
-    if S[block + C_L2] == S[releaser + C_L2]:
+    if S[block + C_GROUP] == S[releaser + C_GROUP]:
         reread = P[P_TRANSFER_SIBLING]
+    elif S[block + C_L2] == S[releaser + C_L2]:
+        reread = P[P_TRANSFER_MIDDLE]
     elif S[block + C_PACKAGE] == S[releaser + C_PACKAGE]:
         reread = P[P_TRANSFER_PACKAGE]
     elif S[block + C_NODE] == S[releaser + C_NODE]:

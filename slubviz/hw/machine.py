@@ -23,8 +23,6 @@ from slubviz.hw.engine import run
 from slubviz.hw.interrupts import refresh_due
 from slubviz.hw.isa import (
     BREAK_BIT,
-    F_COST,
-    F_IMM,
     F_OP,
     FRAME_KIND,
     FRAME_WORDS,
@@ -32,12 +30,12 @@ from slubviz.hw.isa import (
     WORDS,
     CpuState,
     Fault,
-    Op,
     Status,
 )
 from slubviz.hw.jit import jit_enabled
 from slubviz.hw.machine_file import DIRECTORY_BITS, MachineSpec
 from slubviz.hw.memory import WORD_SHIFT, word_index
+from slubviz.hw.pricing import cost_parameters, machine_code, millicycles
 from slubviz.hw.scheduler import set_key
 
 IntArray = NDArray[np.int64]
@@ -114,109 +112,29 @@ def zeroed_words(count: int) -> IntArray:
     return np.frombuffer(memory, dtype=np.int64)
 
 
-def millicycles(cycles: float) -> int:
-    """Cycles as the engine's whole millicycles."""
-    return round(cycles * L.MILLI)
-
-
-def cost_parameters(spec: MachineSpec) -> list[int]:
-    """The P array's parameters, without the function table."""
-    cost = {name: entry.value for name, entry in spec.costs.items()}
-    values = [0] * L.P_COUNT
-    for index, name in (
-        (L.P_L2_HIT, "l2_hit"),
-        (L.P_TRANSFER_SIBLING, "transfer_same_l2"),
-        (L.P_TRANSFER_PACKAGE, "transfer_same_package"),
-        (L.P_TRANSFER_SYSTEM, "transfer_other_package"),
-        (L.P_TRANSFER_NODE, "transfer_other_node"),
-        (L.P_MEMORY_LOCAL, "memory_local"),
-        (L.P_MEMORY_REMOTE, "memory_remote"),
-        (L.P_STORE_MISS_PER_MILLE, "store_miss_share"),
-        (L.P_STORE_WINDOW, "store_window"),
-        (L.P_PREFETCH_LEFT_PER_MILLE, "prefetch_leftover"),
-        (L.P_SPINNER_REREAD, "spinner_reread"),
-        (L.P_INTERRUPT_ENTRY, "interrupt_entry"),
-        (L.P_INTERRUPT_EXIT, "interrupt_exit"),
-    ):
-        values[index] = millicycles(cost[name])  # a fraction becomes per mille the same way
-    values[L.P_PREFETCH_REACH] = spec.prefetch_reach_lines
-    return values
-
-
-_FREE_OPS = (Op.COUNT, Op.COUNT_N, Op.LOCK_NOTE, Op.GRANULE, Op.RENDEZVOUS, Op.OWNER_NOTE)
-_COST_OF_OP: dict[Op, str] = {
-    Op.MUL: "multiply",
-    Op.MULI: "multiply",
-    Op.DIV: "divide",
-    Op.MOD: "divide",
-    Op.DIVI: "divide",
-    Op.MODI: "divide",
-    Op.CALL: "call",
-    Op.RET: "return",
-    Op.LD: "load",
-    Op.LDS: "load",
-    Op.ST: "store",
-    Op.UNLOCK: "store",
-    Op.CMPXCHG_LOCAL: "cmpxchg_local",
-    Op.CMPXCHG_DOUBLE_LOCAL: "cmpxchg_double_local",
-    Op.CMPXCHG: "locked_operation",
-    Op.CMPXCHG_DOUBLE: "locked_operation",
-    Op.XCHG: "locked_operation",
-    Op.ATOMIC_ADD: "locked_operation",
-    Op.LOCK: "locked_operation",
-    Op.TRYLOCK: "locked_operation",
-    Op.UNLOCK_LOCKED: "locked_operation",
-    Op.IRQ_SAVE: "irq_save",
-    Op.IRQ_RESTORE: "irq_restore",
-    Op.IRQ_DISABLE: "irq_disable",
-    Op.IRQ_ENABLE: "irq_enable",
-    Op.PREEMPT_DISABLE: "preempt",
-    Op.PREEMPT_ENABLE: "preempt",
-    Op.PREEMPT_COUNT: "load",
-    Op.CPU_ID: "cpu_id",
-    Op.NODE_ID: "cpu_id",
-    Op.RDTSC: "rdtsc",
-    Op.PAUSE: "pause",
-}
-_BARRIER_COSTS = {1: "barrier_write", 2: "barrier_read", 3: "barrier_full"}
-
-
-def priced_code(spec: MachineSpec, code: NDArray[np.int32]) -> IntArray:
-    """The program as int64 rows with each micro-op's plain cost filled in, in millicycles."""
-    rows = code.astype(np.int64).reshape(-1, WORDS).copy()
-    cost = {name: millicycles(entry.value) for name, entry in spec.costs.items()}
-    prices = np.full(int(max(Op)) + 1, cost["instruction"], dtype=np.int64)
-    for op in _FREE_OPS:
-        prices[op] = 0
-    for op, name in _COST_OF_OP.items():
-        prices[op] = cost[name]
-    rows[:, F_COST] = prices[rows[:, F_OP]]
-    straight = rows[:, F_OP] == Op.INSTRUCTIONS
-    rows[straight, F_COST] = rows[straight, F_IMM] * cost["instruction"]
-    barriers = rows[:, F_OP] == Op.BARRIER
-    for kind in range(4):
-        name = _BARRIER_COSTS.get(kind, "")
-        rows[barriers & (rows[:, F_IMM] == kind), F_COST] = cost[name] if name else 0
-    return rows.reshape(-1)
-
-
 def _header_values(spec: MachineSpec, image: ProgramImage, memory: MemoryPlan) -> dict[int, int]:
     """Header word -> value, for all that do not say where a region starts."""
     page_shift = spec.page_size_bytes.bit_length() - 1
     line_shift = spec.line_bytes.bit_length() - 1
     static_frames = -(-memory.static_bytes // spec.page_size_bytes)
     frames = (memory.static_base >> page_shift) + static_frames
-    l2_lines = spec.l2_count * spec.l2.sets(spec.line_bytes) * spec.l2.ways
+    outer, middle = spec.outer, spec.middle
+    outer_lines = spec.outer_count * outer.sets(spec.line_bytes) * outer.ways
     return {
         L.H_CPUS: spec.cpus,
         L.H_LEAVES: _power_of_two(max(2, spec.cpus)),
         L.H_COUNTER_WORDS: L.HARDWARE_COUNTERS + image.counters,
         L.H_L1_SETS: spec.l1.sets(spec.line_bytes),
         L.H_L1_WAYS: spec.l1.ways,
-        L.H_L2_SETS: spec.l2.sets(spec.line_bytes),
-        L.H_L2_WAYS: spec.l2.ways,
-        L.H_L2_COUNT: spec.l2_count,
-        L.H_DIRECTORY_SIZE: _power_of_two(2 * min(l2_lines, frames << (page_shift - line_shift)) + 16),
+        L.H_MIDDLE_SETS: middle.sets(spec.line_bytes) if middle else 0,
+        L.H_MIDDLE_WAYS: middle.ways if middle else 0,
+        L.H_MIDDLE_COUNT: spec.l2_count if middle else 0,
+        L.H_MIDDLES_PER_L2: spec.cpus_per_outer // spec.cpus_per_l2 if middle else 0,
+        L.H_CPUS_PER_GROUP: spec.cpus_per_l2,
+        L.H_L2_SETS: outer.sets(spec.line_bytes),
+        L.H_L2_WAYS: outer.ways,
+        L.H_L2_COUNT: spec.outer_count,
+        L.H_DIRECTORY_SIZE: _power_of_two(2 * min(outer_lines, frames << (page_shift - line_shift)) + 16),
         L.H_LOCKS_SIZE: _power_of_two(2 * spec.cpus + 2),
         L.H_IRQS_SIZE: INTERRUPT_ROWS,
         L.H_PAGE_FRAMES: frames,
@@ -224,9 +142,9 @@ def _header_values(spec: MachineSpec, image: ProgramImage, memory: MemoryPlan) -
         L.H_LINE_SHIFT: line_shift,
         L.H_TRACE_HASH: FIRST_HASH,
         L.H_CPUS_PER_L1: spec.cpus_per_l1,
-        L.H_CPUS_PER_L2: spec.cpus_per_l2,
-        L.H_L2_PER_PACKAGE: spec.l2_per_package,
-        L.H_COARSE_SHIFT: max(0, (-(-spec.l2_count // DIRECTORY_BITS) - 1).bit_length()),
+        L.H_CPUS_PER_L2: spec.cpus_per_outer,
+        L.H_L2_PER_PACKAGE: spec.outer_per_package,
+        L.H_COARSE_SHIFT: max(0, (-(-spec.outer_count // DIRECTORY_BITS) - 1).bit_length()),
         L.H_OWNERS_SIZE: (memory.noted_bytes >> L.OWNER_SHIFT) + 1,
         L.H_STATIC_ADDRESS: memory.static_base,
         L.H_STRIDE_ENTRIES: STRIDE_ENTRIES,
@@ -246,7 +164,8 @@ def _place_regions(spec: MachineSpec, memory: MemoryPlan, header: dict[int, int]
         (L.H_COUNTERS, spec.cpus * header[L.H_COUNTER_WORDS]),
         (L.H_STRIDES, spec.cpus * STRIDE_ENTRIES * L.STRIDE_WORDS),
         (L.H_L1, -(-spec.cpus // spec.cpus_per_l1) * header[L.H_L1_SETS] * header[L.H_L1_WAYS]),
-        (L.H_L2, spec.l2_count * header[L.H_L2_SETS] * header[L.H_L2_WAYS]),
+        (L.H_MIDDLE, header[L.H_MIDDLE_COUNT] * header[L.H_MIDDLE_SETS] * header[L.H_MIDDLE_WAYS]),
+        (L.H_L2, spec.outer_count * header[L.H_L2_SETS] * header[L.H_L2_WAYS]),
         (L.H_DIRECTORY, 2 * header[L.H_DIRECTORY_SIZE]),
         (L.H_LOCKS, header[L.H_LOCKS_SIZE] * L.LOCK_ROW),
         (L.H_IRQS, INTERRUPT_ROWS * L.IRQ_ROW),
@@ -283,7 +202,7 @@ class Machine:
         self.spec = spec
         self.image = image
         self.memory = memory
-        self.code = priced_code(spec, image.code)
+        self.code = machine_code(spec, image.code)
         table = [
             word
             for entry, words in zip(image.entry_pc, image.window_words, strict=True)
@@ -343,7 +262,7 @@ class Machine:
         block = int(state[L.H_CPU_BLOCKS]) + cpu * L.CPU_WORDS
         stack = int(state[L.H_STACKS]) + cpu * STACK_WORDS
         l1_words = int(state[L.H_L1_SETS] * state[L.H_L1_WAYS])
-        l2 = cpu // spec.cpus_per_l2
+        l2 = cpu // spec.cpus_per_outer
         for where, value in (
             (L.C_PC, -1),
             (L.C_WINDOW, stack + FRAME_WORDS),
@@ -354,7 +273,8 @@ class Machine:
             (L.C_STACK_END, stack + STACK_WORDS),
             (L.C_L1_BASE, int(state[L.H_L1]) + (cpu // spec.cpus_per_l1) * l1_words),
             (L.C_L2, l2),
-            (L.C_PACKAGE, l2 // spec.l2_per_package),
+            (L.C_GROUP, cpu // spec.cpus_per_l2),
+            (L.C_PACKAGE, l2 // spec.outer_per_package),
             (L.C_NODE, cpu // spec.cpus_per_node),
         ):
             state[block + where] = value

@@ -16,7 +16,7 @@ from typing import Any
 MAX_CPUS = 4096
 MAX_NODES = 1024
 LARGEST_COST = 1_000_000.0  #: cycles
-#: Shared last-level caches on a machine; the directory's mask has this many bits, beyond that one bit per
+#: Outer caches on a machine; the directory's mask has this many bits, beyond that one bit per
 #: group.
 DIRECTORY_BITS = 46
 
@@ -47,9 +47,9 @@ COST_TABLE: dict[str, tuple[str, str]] = {
     "interrupt_exit": ("cycles", "from the handler's last instruction back"),
     "l2_hit": ("cycles", "L1 miss that the L2 answers"),
     "transfer_same_l2": ("cycles", "line modified in another L1 under the same L2"),
-    "transfer_same_package": ("cycles", "line held by another L2 of the package"),
-    "transfer_other_package": ("cycles", "line held by an L2 of another package, same node"),
-    "transfer_other_node": ("cycles", "line held by an L2 of another node"),
+    "transfer_same_package": ("cycles", "line held by another outer cache of the package"),
+    "transfer_other_package": ("cycles", "line held by an outer cache of another package, same node"),
+    "transfer_other_node": ("cycles", "line held by an outer cache of another node"),
     "memory_local": ("cycles", "line from the memory of this CPU's node"),
     "memory_remote": ("cycles", "line from the memory of another node"),
     "store_window": ("cycles", "how far the store buffer may be behind before a store stalls"),
@@ -59,6 +59,12 @@ COST_TABLE: dict[str, tuple[str, str]] = {
         "share of a store miss that delays the store buffer (overlap of misses)",
     ),
     "prefetch_leftover": ("fraction", "share of a memory latency left when the stride prefetcher was ahead"),
+}
+
+#: Further costs of a machine with an L3.
+L3_COST_TABLE: dict[str, tuple[str, str]] = {
+    "l3_hit": ("cycles", "L2 miss that the L3 answers"),
+    "transfer_same_l3": ("cycles", "line modified in, or taken from, another L2 under the same L3"),
 }
 
 
@@ -92,7 +98,11 @@ class CacheGeometry:
 
 @dataclass(frozen=True)
 class MachineSpec:
-    """A machine to simulate.  Consecutive CPU numbers share an L1, L2, package and node."""
+    """A machine to simulate.  Consecutive CPU numbers share an L1, L2, L3, package and node.
+
+    The *outer* caches are the L3s, or the L2s of a machine without: between them lines are kept coherent by
+    transfers.
+    """
 
     name: str
     title: str
@@ -112,6 +122,10 @@ class MachineSpec:
     costs: Mapping[str, Cost]
     file_cpus: int = 0  #: CPUs that the machine file says, whatever ``with_cpus`` made of it
     node_size_fixed: bool = False  #: ``with_cpus`` made it of several nodes, even if only one is left
+    l3: CacheGeometry | None = None
+    cpus_per_l3: int = 0  #: 0 without an L3
+    l3_per_package: int = 0  #: 0 without an L3
+    smp_kernel: bool = True  #: false: a kernel for one CPU, without spin locks, barriers and lock prefixes
 
     @property
     def nodes(self) -> int:
@@ -123,6 +137,31 @@ class MachineSpec:
         """Number of L2 caches."""
         return -(-self.cpus // self.cpus_per_l2)
 
+    @property
+    def outer(self) -> CacheGeometry:
+        """Shape of the outer caches."""
+        return self.l3 or self.l2
+
+    @property
+    def middle(self) -> CacheGeometry | None:
+        """Shape of the caches between L1 and outer level; None if there is no such level."""
+        return self.l2 if self.l3 else None
+
+    @property
+    def cpus_per_outer(self) -> int:
+        """CPUs that share an outer cache."""
+        return self.cpus_per_l3 if self.l3 else self.cpus_per_l2
+
+    @property
+    def outer_count(self) -> int:
+        """Number of outer caches."""
+        return -(-self.cpus // self.cpus_per_outer)
+
+    @property
+    def outer_per_package(self) -> int:
+        """Outer caches of a package."""
+        return self.l3_per_package if self.l3 else self.l2_per_package
+
     def with_cpus(self, cpus: int) -> MachineSpec:
         """The same machine with another number of CPUs.
 
@@ -132,10 +171,14 @@ class MachineSpec:
         Raises
         ------
         MachineFileError
-            If the number is not in 1 .. 4096.
+            If the number is not in 1 .. 4096, or the machine's kernel is one for a single CPU.
         """
         if not 1 <= cpus <= MAX_CPUS:
             raise MachineFileError(f"cpus must be 1 to {MAX_CPUS}, not {cpus}")
+        if cpus > 1 and not self.smp_kernel:
+            raise MachineFileError(
+                f"cpus must be 1, not {cpus}: {self.name} runs a kernel for one CPU (features.smp_kernel)"
+            )
         numa = self.nodes > 1 or self.node_size_fixed
         per_node = self.cpus_per_node if numa else cpus
         if -(-cpus // per_node) > MAX_NODES:
@@ -181,6 +224,11 @@ class _Reader:
         if not isinstance(value, kinds):
             raise self.fail(key, f"is {_shown(value)}; give {what}")
         return value
+
+    def has(self, key: str) -> bool:
+        """Whether an optional key is given."""
+        self.seen.add(key)
+        return key in self.table
 
     def text(self, key: str) -> str:
         value = self.get(key, (str,), "a text in quotes")
@@ -251,6 +299,45 @@ def _read_cache(reader: _Reader, line_bytes: int) -> CacheGeometry:
     return CacheGeometry(size, ways)
 
 
+def _read_levels(topology: _Reader, caches: _Reader, costs: _Reader, line_bytes: int) -> dict[str, Any]:
+    """The cache levels and who shares them, as arguments of MachineSpec."""
+    levels: dict[str, Any] = {
+        "l1": _read_cache(caches.section("l1"), line_bytes),
+        "l2": _read_cache(caches.section("l2"), line_bytes),
+        "cpus_per_l1": topology.integer("cpus_per_l1", 1, MAX_CPUS),
+        "cpus_per_l2": topology.integer("cpus_per_l2", 1, MAX_CPUS),
+        "l2_per_package": 0,
+    }
+    if caches.has("l3"):
+        if "l2_per_package" in topology.table:
+            raise topology.fail("l2_per_package", "a machine with an L3 gives l3_per_package instead")
+        levels["l3"] = _read_cache(caches.section("l3"), line_bytes)
+        levels["cpus_per_l3"] = topology.integer("cpus_per_l3", 1, MAX_CPUS)
+        levels["l3_per_package"] = topology.integer("l3_per_package", 1, MAX_CPUS)
+        return levels
+    for reader, keys in ((topology, ("cpus_per_l3", "l3_per_package")), (costs, tuple(L3_COST_TABLE))):
+        for key in keys:
+            if key in reader.table:
+                raise reader.fail(key, "is for machines with an L3; add [cache.l3] or take this out")
+    levels["l2_per_package"] = topology.integer("l2_per_package", 1, MAX_CPUS)
+    return levels
+
+
+def _check_levels(spec: MachineSpec, topology: _Reader, caches: _Reader) -> None:
+    """Each level is shared by whole groups of the level above, and can include it."""
+    if spec.cpus_per_l2 % spec.cpus_per_l1:
+        raise topology.fail("cpus_per_l2", "must be a multiple of cpus_per_l1")
+    if spec.l3 and spec.cpus_per_l3 % spec.cpus_per_l2:
+        raise topology.fail("cpus_per_l3", "must be a multiple of cpus_per_l2")
+    if spec.nodes > 1 and spec.cpus_per_node % spec.cpus_per_outer:
+        outer = "cpus_per_l3" if spec.l3 else "cpus_per_l2"
+        raise topology.fail("cpus_per_node", f"must be a multiple of {outer}")
+    if spec.l2.size_bytes < spec.l1.size_bytes:
+        raise caches.fail("l2.size_bytes", "the L2 includes the L1s, so it cannot be smaller")
+    if spec.l3 and spec.l3.size_bytes < spec.l2.size_bytes:
+        raise caches.fail("l3.size_bytes", "the L3 includes the L2s, so it cannot be smaller")
+
+
 def parse_machine(text: str, where: str) -> MachineSpec:
     """Read a machine from the text of a machine file.
 
@@ -280,37 +367,31 @@ def parse_machine(text: str, where: str) -> MachineSpec:
     word_bytes = memory.integer("word_bytes", 4, 8, power_of_two=True)
     features = root.section("features")
     cost_table = root.section("cost")
+    levels = _read_levels(topology, caches, cost_table, line_bytes)
+    cost_names = COST_TABLE | (L3_COST_TABLE if "l3" in levels else {})
     spec = MachineSpec(
         file_cpus=cpus,
         name=root.text("name"),
         title=root.text("title"),
         cpus=cpus,
-        cpus_per_l1=topology.integer("cpus_per_l1", 1, MAX_CPUS),
-        cpus_per_l2=topology.integer("cpus_per_l2", 1, MAX_CPUS),
-        l2_per_package=topology.integer("l2_per_package", 1, MAX_CPUS),
         cpus_per_node=topology.integer("cpus_per_node", 1, MAX_CPUS),
         page_size_bytes=page_size,
         word_bytes=word_bytes,
         clock_hz=topology.number("clock_hz", 1e6, 1e11),
         line_bytes=line_bytes,
-        l1=_read_cache(caches.section("l1"), line_bytes),
-        l2=_read_cache(caches.section("l2"), line_bytes),
         prefetch_reach_lines=features.integer("prefetch_reach_lines", 0, 64),
         fast_cmpxchg_local=features.flag("fast_cmpxchg_local"),
-        costs={name: _read_cost(cost_table, name, unit) for name, (unit, _) in COST_TABLE.items()},
+        smp_kernel=features.flag("smp_kernel", True),
+        costs={name: _read_cost(cost_table, name, unit) for name, (unit, _) in cost_names.items()},
+        **levels,
     )
     for reader in (root, topology, memory, caches, features, cost_table):
         reader.finish()
-    if spec.cpus_per_l2 % spec.cpus_per_l1:
-        raise topology.fail("cpus_per_l2", "must be a multiple of cpus_per_l1")
-    if spec.nodes > 1 and spec.cpus_per_node % spec.cpus_per_l2:
-        raise topology.fail("cpus_per_node", "must be a multiple of cpus_per_l2")
+    _check_levels(spec, topology, caches)
     if spec.nodes > MAX_NODES:
         raise topology.fail("cpus_per_node", f"makes {spec.nodes} nodes; at most {MAX_NODES} are possible")
-    if spec.l2.size_bytes < spec.l1.size_bytes:
-        raise MachineFileError(
-            f"{where}: cache.l2.size_bytes: the L2 includes the L1s, so it cannot be smaller"
-        )
+    if not spec.smp_kernel and cpus > 1:
+        raise features.fail("smp_kernel", f"is false: a kernel for one CPU does not run on {cpus}")
     return spec
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from slubviz.hw.isa import FRAME_WORDS, WORDS, Op
 from slubviz.hw.machine import Machine, MemoryPlan, ProgramImage
-from slubviz.hw.machine_file import COST_TABLE, CacheGeometry, Cost, MachineSpec
+from slubviz.hw.machine_file import COST_TABLE, L3_COST_TABLE, CacheGeometry, Cost, MachineSpec
 
 LINE_BYTES = 64
 PAGE_BYTES = 1024
@@ -51,7 +51,9 @@ CYCLES: dict[str, float] = {
     "interrupt_entry": 150,
     "interrupt_exit": 70,
     "l2_hit": 30,
+    "l3_hit": 90,
     "transfer_same_l2": 40,
+    "transfer_same_l3": 110,
     "transfer_same_package": 200,
     "transfer_other_package": 300,
     "transfer_other_node": 400,
@@ -73,18 +75,25 @@ def small_machine(
     l2_per_package: int = 2,
     l1_lines: int = 4,
     l2_lines: int = 16,
+    cpus_per_l3: int = 0,
+    l3_per_package: int = 2,
+    l3_lines: int = 32,
     prefetch_reach_lines: int = 0,
+    smp_kernel: bool = True,
     cycles: Mapping[str, float] | None = None,
 ) -> MachineSpec:
-    """A machine with round costs; both caches have two ways."""
+    """A machine with round costs; all caches have two ways.  An L3 if ``cpus_per_l3`` is given."""
     values = CYCLES | dict(cycles or {})
+    table = COST_TABLE | (L3_COST_TABLE if cpus_per_l3 else {})
     return MachineSpec(
         name="small",
         title="small machine of the tests",
         cpus=cpus,
         cpus_per_l1=cpus_per_l1,
         cpus_per_l2=cpus_per_l2,
-        l2_per_package=l2_per_package,
+        l2_per_package=0 if cpus_per_l3 else l2_per_package,
+        cpus_per_l3=cpus_per_l3,
+        l3_per_package=l3_per_package if cpus_per_l3 else 0,
         cpus_per_node=cpus_per_node or cpus,
         page_size_bytes=PAGE_BYTES,
         word_bytes=8,
@@ -92,11 +101,12 @@ def small_machine(
         line_bytes=LINE_BYTES,
         l1=CacheGeometry(l1_lines * LINE_BYTES, 2),
         l2=CacheGeometry(l2_lines * LINE_BYTES, 2),
+        l3=CacheGeometry(l3_lines * LINE_BYTES, 2) if cpus_per_l3 else None,
         prefetch_reach_lines=prefetch_reach_lines,
         fast_cmpxchg_local=True,
+        smp_kernel=smp_kernel,
         costs={
-            name: Cost(values[name], unit, "made up", 0.0, 1e6, False)
-            for name, (unit, _) in COST_TABLE.items()
+            name: Cost(values[name], unit, "made up", 0.0, 1e6, False) for name, (unit, _) in table.items()
         },
     )
 

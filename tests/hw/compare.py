@@ -14,9 +14,10 @@ from slubviz.hw import layout as L
 from slubviz.hw.isa import CpuState, Status
 from slubviz.hw.locks import lock_row
 from slubviz.hw.machine import Machine
-from slubviz.hw.machine_file import MachineSpec
+from slubviz.hw.machine_file import CacheGeometry, MachineSpec
 from tests.hw.assemble import Assembler, small_memory
 from tests.hw.reference import ReferenceMachine
+from tests.hw.reference_memory import Cache
 
 COUNTER_NAMES: dict[int, str] = {
     L.N_L2_HIT: "l2_hit",
@@ -36,6 +37,9 @@ COUNTER_NAMES: dict[int, str] = {
     L.N_STORE_STALL_MILLICYCLES: "store_stall",
     L.N_CMPXCHG_FAILED: "cmpxchg_failed",
     L.N_L2_EVICTION: "l2_eviction",
+    L.N_L3_HIT: "l3_hit",
+    L.N_TRANSFER_L3: "transfer_same_l3",
+    L.N_L3_EVICTION: "l3_eviction",
 }
 
 View = dict[str, Any]
@@ -45,22 +49,23 @@ def _sets(words: Sequence[int], ways: int) -> list[list[int]]:
     return [[w for w in words[i : i + ways] if w] for i in range(0, len(words), ways)]
 
 
-def cache_contents(machine: Machine) -> tuple[list[list[list[int]]], list[list[list[int]]]]:
-    """L1 and L2 tags as lists of sets, most recent first."""
+Tags = list[list[list[int]]]  # cache, set, way: the most recent first
+
+
+def _tags(machine: Machine, start: int, count: int, shape: CacheGeometry) -> Tags:
+    words = shape.sets(machine.spec.line_bytes) * shape.ways
+    regions = machine.state[start : start + count * words].reshape(count, words)
+    return [_sets(region.tolist(), shape.ways) for region in regions]
+
+
+def cache_contents(machine: Machine) -> tuple[Tags, Tags, Tags]:
+    """L1, middle and outer tags."""
     state, spec = machine.state, machine.spec
-    l1_words = spec.l1.sets(spec.line_bytes) * spec.l1.ways
-    l2_words = spec.l2.sets(spec.line_bytes) * spec.l2.ways
     l1_count = -(-spec.cpus // spec.cpus_per_l1)
-    l1, l2 = int(state[L.H_L1]), int(state[L.H_L2])
     return (
-        [
-            _sets(state[l1 + i * l1_words : l1 + (i + 1) * l1_words].tolist(), spec.l1.ways)
-            for i in range(l1_count)
-        ],
-        [
-            _sets(state[l2 + i * l2_words : l2 + (i + 1) * l2_words].tolist(), spec.l2.ways)
-            for i in range(spec.l2_count)
-        ],
+        _tags(machine, int(state[L.H_L1]), l1_count, spec.l1),
+        _tags(machine, int(state[L.H_MIDDLE]), spec.l2_count, spec.l2) if spec.l3 else [],
+        _tags(machine, int(state[L.H_L2]), spec.outer_count, spec.outer),
     )
 
 
@@ -115,25 +120,30 @@ def reference_cpu(machine: ReferenceMachine, cpu: int) -> View:
     }
 
 
-def reference_caches(machine: ReferenceMachine) -> tuple[list[list[list[int]]], list[list[list[int]]]]:
+def reference_caches(machine: ReferenceMachine) -> tuple[Tags, Tags, Tags]:
     caches = machine.caches
+
+    def entries(level: list[Cache]) -> Tags:
+        return [[[e.number << 1 | e.writable for e in ways] for ways in cache.sets] for cache in level]
+
     return (
-        [[[e.number << 1 | e.writable for e in entries] for entries in cache.sets] for cache in caches.l1s],
-        [[[e.number for e in entries] for entries in cache.sets] for cache in caches.l2s],
+        entries(caches.l1s),
+        entries(caches.middles),
+        [[[e.number for e in ways] for ways in cache.sets] for cache in caches.outers],
     )
 
 
 def reference_directory(machine: ReferenceMachine, coarse_shift: int) -> dict[int, int]:
     """What the directory has to say, from the caches' contents."""
     caches = machine.caches
-    lines = {e.number for cache in caches.l2s for entries in cache.sets for e in entries}
+    lines = {e.number for cache in caches.outers for entries in cache.sets for e in entries}
     lines |= {line for line, count in caches.pollers.items() if count}
     rows: dict[int, int] = {}
     for line in lines:
         mask = 0
-        for l2, cache in enumerate(caches.l2s):
+        for number, cache in enumerate(caches.outers):
             if cache.find(line):
-                mask |= 1 << (l2 >> coarse_shift)
+                mask |= 1 << (number >> coarse_shift)
         rows[line] = mask << 16 | caches.pollers[line] << 1 | (line in caches.modified)
     return rows
 

@@ -139,6 +139,7 @@ _locks = st.sampled_from([(0,), (1,), (2,), (1, 2)])
 statement = st.one_of(
     simple,
     st.tuples(st.just("section"), _locks, st.booleans(), _body),
+    st.tuples(st.just("irqsave_section"), st.sampled_from(range(3)), _body),
     st.tuples(st.just("try"), st.sampled_from(range(3)), _body),
     st.tuples(st.just("loop"), st.integers(1, 4), _body),
     st.tuples(st.just("irqs_off"), _body),
@@ -341,6 +342,14 @@ class Builder:
             out.op(kind, b=SHARED, imm=address, aux=mask, size=size)
         if IRQ_LOCK in locks:
             out.op(Op.IRQ_RESTORE, b=FLAGS)
+
+    def _irqsave_section(self, lock: int, body: list[Statement]) -> None:
+        out = self.out
+        address, size, mask = LOCKS[lock]
+        out.op(Op.LOCK_IRQSAVE, a=FLAGS, b=SHARED, imm=address, aux=mask, size=size)
+        self._emit_all(body, 13)
+        out.op(Op.UNLOCK, b=SHARED, imm=address, aux=mask, size=size)
+        out.op(Op.IRQ_RESTORE, b=FLAGS)
 
     def _try(self, lock: int, body: list[Statement]) -> None:
         out = self.out

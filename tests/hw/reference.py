@@ -26,7 +26,7 @@ from tests.hw.reference_memory import (
 )
 
 INTERRUPT_PREEMPT = 65536
-LOCAL_OPS = (Op.CMPXCHG_LOCAL, Op.CMPXCHG_DOUBLE_LOCAL)
+LOCAL_OPS = (Op.CMPXCHG_LOCAL, Op.CMPXCHG_DOUBLE_LOCAL, Op.ATOMIC_ADD_LOCAL)
 DOUBLE_OPS = (Op.CMPXCHG_DOUBLE_LOCAL, Op.CMPXCHG_DOUBLE)
 
 COST_NAMES: dict[str, str] = {
@@ -36,7 +36,7 @@ COST_NAMES: dict[str, str] = {
     "return": "RET",
     "load": "LD LDS PREEMPT_COUNT",
     "store": "ST UNLOCK",
-    "cmpxchg_local": "CMPXCHG_LOCAL",
+    "cmpxchg_local": "CMPXCHG_LOCAL ATOMIC_ADD_LOCAL",
     "cmpxchg_double_local": "CMPXCHG_DOUBLE_LOCAL",
     "locked_operation": "CMPXCHG CMPXCHG_DOUBLE XCHG ATOMIC_ADD LOCK TRYLOCK UNLOCK_LOCKED",
     "irq_save": "IRQ_SAVE",
@@ -50,6 +50,12 @@ COST_NAMES: dict[str, str] = {
     "": "COUNT COUNT_N LOCK_NOTE OWNER_NOTE GRANULE RENDEZVOUS",
 }
 COST_OF_OP = {Op[op]: name for name, ops in COST_NAMES.items() for op in ops.split()}
+#: A kernel for one CPU has no lock prefix, but xchg locks without one.
+UP_LOCAL = {
+    Op.CMPXCHG: Op.CMPXCHG_LOCAL,
+    Op.CMPXCHG_DOUBLE: Op.CMPXCHG_DOUBLE_LOCAL,
+    Op.ATOMIC_ADD: Op.ATOMIC_ADD_LOCAL,
+}
 BARRIERS = ("", "barrier_write", "barrier_read", "barrier_full")
 
 ALU: dict[Op, Callable[[int, int], int]] = {
@@ -326,7 +332,7 @@ class ReferenceMachine:
         others = len(queue) - 1
         self._stop_waiting(chosen)
         chosen.woken = True
-        reread = self.cost[self.caches.distance(releaser.number, self.caches.places[chosen.number].l2)]
+        reread = self.cost[self.caches.distance(releaser.number, chosen.number)]
         chosen.clock = max(chosen.clock, clock + reread + others * self.cost["spinner_reread"])
 
     def _polled_write(self, this: ReferenceCpu, address: int, size: int, clock: int) -> None:
@@ -352,6 +358,8 @@ class ReferenceMachine:
 
     # --- one micro-op -------------------------------------------------------------------------------
     def _plain_cost(self, op: Op, imm: int) -> int:
+        if op == Op.LOCK_IRQSAVE:
+            return self.cost["irq_save"] + self.cost["locked_operation"]
         if op == Op.INSTRUCTIONS:
             return imm * self.cost["instruction"]
         name = BARRIERS[imm] if op == Op.BARRIER else COST_OF_OP.get(op, "instruction")
@@ -360,6 +368,8 @@ class ReferenceMachine:
     def _execute(self, this: ReferenceCpu) -> None:
         number, a, b, c, imm, aux, size, _ = self.rows[this.pc]
         op = Op(number)
+        if not self.spec.smp_kernel:
+            op, a, imm = self._as_for_one_cpu(op, a, imm)
         start_pc = this.pc
         this.clock += self._plain_cost(op, imm)
         this.pc += 1
@@ -372,6 +382,19 @@ class ReferenceMachine:
         self.micro_ops += 1
         mixed = signed(start_pc + (this.number << 24) + this.clock * 0x1E3779B97F4A7C15)
         self.trace_hash = signed((self.trace_hash ^ mixed) * 0x100000001B3)
+
+    @staticmethod
+    def _as_for_one_cpu(op: Op, a: int, imm: int) -> tuple[Op, int, int]:
+        """What a kernel for one CPU has in the place of a micro-op: op, register and number."""
+        if op in (Op.LOCK, Op.UNLOCK, Op.UNLOCK_LOCKED):
+            return Op.INSTRUCTIONS, 0, 0
+        if op == Op.TRYLOCK:
+            return Op.LI, a, 1
+        if op == Op.LOCK_IRQSAVE:
+            return Op.IRQ_SAVE, a, imm
+        if op == Op.BARRIER:
+            return op, a, 0
+        return UP_LOCAL.get(op, op), a, imm
 
     def get(self, this: ReferenceCpu, register: int) -> int:
         """Value of a register of the running function."""
@@ -526,7 +549,7 @@ class ReferenceMachine:
         access = Access(address, size, self.memory.read(address, size), polled)
         if op in DOUBLE_OPS:
             self._cmpxchg_double(this, access, a, c)
-        elif op in (Op.LOCK, Op.TRYLOCK):
+        elif op in (Op.LOCK, Op.LOCK_IRQSAVE, Op.TRYLOCK):
             if not self._lock(this, op, pc, access, a, aux):
                 return
         elif op == Op.UNLOCK_LOCKED:
@@ -560,12 +583,15 @@ class ReferenceMachine:
         self.put(this, a, int(same))
 
     def _lock(self, this: ReferenceCpu, op: Op, pc: int, access: Access, a: int, mask: int) -> bool:
-        """LOCK and TRYLOCK; False if the CPU waits now."""
+        """LOCK, LOCK_IRQSAVE and TRYLOCK; False if the CPU waits now."""
         if access.old & mask == 0:
             self.memory.write(access.address, access.size, access.old | mask)
             self._taken(this, access.address)
             if op == Op.TRYLOCK:
                 self.put(this, a, 1)
+            if op == Op.LOCK_IRQSAVE:
+                self.put(this, a, this.irq_enabled)
+                this.irq_enabled = 0
         elif op == Op.TRYLOCK:
             self.put(this, a, 0)
         else:

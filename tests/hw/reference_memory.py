@@ -7,11 +7,12 @@ layout with them.  There is no directory here: who holds a line is looked up in 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slubviz.hw.isa import Fault
 from slubviz.hw.machine import MemoryPlan
-from slubviz.hw.machine_file import MachineSpec
+from slubviz.hw.machine_file import CacheGeometry, MachineSpec
 
 MASK_64 = (1 << 64) - 1
 MASK_32 = (1 << 32) - 1
@@ -94,7 +95,7 @@ class ReferenceMemory:
 
 @dataclass
 class Line:
-    """A line in an L1."""
+    """A line in a cache; ``writable`` is of L1s and middle caches."""
 
     number: int
     writable: bool
@@ -130,7 +131,8 @@ class Place:
     """Where a CPU is in the machine."""
 
     l1: int
-    l2: int
+    middle: int  # its L2 on a machine with an L3
+    outer: int  # its L3, or its L2 on a machine without
     package: int
     node: int
 
@@ -142,76 +144,104 @@ class ReferenceCaches:
     spec: MachineSpec
     places: list[Place] = field(init=False)
     l1s: list[Cache] = field(init=False)
-    l2s: list[Cache] = field(init=False)
+    middles: list[Cache] = field(init=False)  # none on a machine without an L3
+    outers: list[Cache] = field(init=False)
 
     def __post_init__(self) -> None:
         spec = self.spec
         self.cost = {name: round(cost.value * 1000) for name, cost in spec.costs.items()}
         self.places = [self._place(cpu) for cpu in range(spec.cpus)]
-        self.l1s = [self._cache(spec.l1.size_bytes, spec.l1.ways) for _ in {p.l1 for p in self.places}]
-        self.l2s = [self._cache(spec.l2.size_bytes, spec.l2.ways) for _ in {p.l2 for p in self.places}]
-        self.l1s_under = [sorted({p.l1 for p in self.places if p.l2 == l2}) for l2 in range(len(self.l2s))]
-        self.cpu_of_l2 = [
-            next(c for c, p in enumerate(self.places) if p.l2 == l2) for l2 in range(len(self.l2s))
-        ]
-        self.modified: set[int] = set()  # lines that one L2 holds modified
+        outer = spec.l3 or spec.l2
+        self.l1s = [self._cache(spec.l1) for _ in {p.l1 for p in self.places}]
+        self.middles = [self._cache(spec.l2) for _ in {p.middle for p in self.places}] if spec.l3 else []
+        self.outers = [self._cache(outer) for _ in {p.outer for p in self.places}]
+        self.modified: set[int] = set()  # lines that one outer cache holds modified
         self.pollers: Counter[int] = Counter()
         self.burst = [(0, 0)] * spec.cpus  # polled line written last, and when its pollers have it back
         self.strides: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.counters = [Counter[str]() for _ in range(spec.cpus)]
 
     def _place(self, cpu: int) -> Place:
-        l2 = cpu // self.spec.cpus_per_l2
-        node = cpu // self.spec.cpus_per_node
-        return Place(cpu // self.spec.cpus_per_l1, l2, l2 // self.spec.l2_per_package, node)
+        spec = self.spec
+        outer = cpu // (spec.cpus_per_l3 if spec.l3 else spec.cpus_per_l2)
+        package = outer // (spec.l3_per_package if spec.l3 else spec.l2_per_package)
+        return Place(
+            cpu // spec.cpus_per_l1, cpu // spec.cpus_per_l2, outer, package, cpu // spec.cpus_per_node
+        )
 
-    def _cache(self, size_bytes: int, ways: int) -> Cache:
-        return Cache([[] for _ in range(size_bytes // self.spec.line_bytes // ways)], ways)
+    def _cache(self, shape: CacheGeometry) -> Cache:
+        return Cache([[] for _ in range(shape.size_bytes // self.spec.line_bytes // shape.ways)], shape.ways)
 
     # --- the levels -------------------------------------------------------------------------
-    def _siblings(self, cpu: int, line: int) -> list[Line]:
-        """The line in other L1s under the CPU's L2."""
-        place = self.places[cpu]
-        found = (self.l1s[l1].find(line) for l1 in self.l1s_under[place.l2] if l1 != place.l1)
-        return [entry for entry in found if entry is not None]
+    def _l1s_where(self, suits: Callable[[Place], bool]) -> list[Cache]:
+        return [self.l1s[number] for number in sorted({p.l1 for p in self.places if suits(p)})]
 
-    def _drop_from_l1s(self, l2: int, line: int, keep: int = -1) -> None:
-        for l1 in self.l1s_under[l2]:
-            if l1 != keep:
-                self.l1s[l1].drop(line)
+    def _middles_where(self, suits: Callable[[Place], bool]) -> list[Cache]:
+        numbers = sorted({p.middle for p in self.places if suits(p)})
+        return [self.middles[number] for number in numbers] if self.middles else []
 
-    def _make_read_only(self, l2: int, line: int, keep: int = -1) -> None:
-        for l1 in self.l1s_under[l2]:
-            entry = self.l1s[l1].find(line)
-            if entry is not None and l1 != keep:
+    def _change(self, caches: list[Cache], line: int, drop: bool) -> None:
+        """Drop a line from some caches, or make it read-only there."""
+        for cache in caches:
+            entry = cache.find(line)
+            if entry is not None and drop:
+                cache.drop(line)
+            elif entry is not None:
                 entry.writable = False
 
-    def distance(self, cpu: int, l2: int) -> str:
-        """Which transfer brings a line from an L2 to a CPU."""
-        here, there = self.places[cpu], self.places[self.cpu_of_l2[l2]]
-        if here.l2 == l2:
+    def _change_above(self, outer: int, line: int, drop: bool) -> None:
+        """In everything above an outer cache."""
+        self._change(self._middles_where(lambda p: p.outer == outer), line, drop)
+        self._change(self._l1s_where(lambda p: p.outer == outer), line, drop)
+
+    def distance(self, cpu: int, other: int) -> str:
+        """Which transfer brings a line from where one CPU's caches are to another's."""
+        here, there = self.places[cpu], self.places[other]
+        if here.middle == there.middle:
             return "transfer_same_l2"
+        if here.outer == there.outer:
+            return "transfer_same_l3"
         if here.package == there.package:
             return "transfer_same_package"
         return "transfer_other_package" if here.node == there.node else "transfer_other_node"
 
     def _take_from_others(self, cpu: int, line: int, write: bool) -> int | None:
-        """Cost of the dearest answer of another L2; None if no cache answers."""
-        own = self.places[cpu].l2
+        """Cost of the dearest answer of another outer cache; None if no cache answers."""
+        own = self.places[cpu].outer
         if not write and line not in self.modified:
             return None
-        holders = [l2 for l2, cache in enumerate(self.l2s) if l2 != own and cache.find(line)]
-        for l2 in holders:
+        holders = [n for n, cache in enumerate(self.outers) if n != own and cache.find(line)]
+        for outer in holders:
             if write:
-                self.l2s[l2].drop(line)
-                self._drop_from_l1s(l2, line)
-            else:
-                self._make_read_only(l2, line)
+                self.outers[outer].drop(line)
+            self._change_above(outer, line, drop=write)
         if not holders:
             return None
-        kind = max((self.distance(cpu, l2) for l2 in holders), key=lambda kind: self.cost[kind])
+        owners = [c for c, place in enumerate(self.places) if place.outer in holders]
+        kind = max((self.distance(cpu, owner) for owner in owners), key=lambda kind: self.cost[kind])
         self.counters[cpu][kind] += 1
         return self.cost[kind]
+
+    def _take_within(self, cpu: int, line: int, write: bool, latency: int) -> int:
+        """Take a line from L1s and middle caches under the same outer one, or share it; the latency then."""
+        here = self.places[cpu]
+        siblings = self._l1s_where(lambda p: p.middle == here.middle and p.l1 != here.l1)
+        if self._in_the_way(siblings, line, write):
+            latency = self.cost["transfer_same_l2"]
+            self.counters[cpu]["transfer_same_l2"] += 1
+            self._change(siblings, line, drop=write)
+        middles = self._middles_where(lambda p: p.outer == here.outer and p.middle != here.middle)
+        if self._in_the_way(middles, line, write):
+            latency = max(latency, self.cost["transfer_same_l3"])
+            self.counters[cpu]["transfer_same_l3"] += 1
+            self._change(middles, line, drop=write)
+            l1s = self._l1s_where(lambda p: p.outer == here.outer and p.middle != here.middle)
+            self._change(l1s, line, drop=write)
+        return latency
+
+    def _in_the_way(self, caches: list[Cache], line: int, write: bool) -> bool:
+        entries = [entry for cache in caches if (entry := cache.find(line)) is not None]
+        return any(entry.writable or write for entry in entries)
 
     def _from_memory(self, cpu: int, line: int, pc: int, node: int) -> int:
         kind = "memory_local" if node == self.places[cpu].node else "memory_remote"
@@ -232,35 +262,46 @@ class ReferenceCaches:
         lines_per_page = self.spec.page_size_bytes // self.spec.line_bytes
         return repeats >= 2 and line // lines_per_page == last // lines_per_page
 
-    def _into_l2(self, cpu: int, line: int) -> None:
-        own = self.places[cpu].l2
-        victim = self.l2s[own].put_first(line, False)
+    def _into_outer(self, cpu: int, line: int) -> None:
+        own = self.places[cpu].outer
+        victim = self.outers[own].put_first(line, False)
+        if victim is not None:
+            self.counters[cpu]["l3_eviction" if self.middles else "l2_eviction"] += 1
+            self._change_above(own, victim, drop=True)
+            self.modified.discard(victim)
+
+    def _into_middle(self, cpu: int, line: int, writable: bool) -> None:
+        own = self.places[cpu].middle
+        victim = self.middles[own].put_first(line, writable)
         if victim is not None:
             self.counters[cpu]["l2_eviction"] += 1
-            self._drop_from_l1s(own, victim)
-            self.modified.discard(victim)
+            self._change(self._l1s_where(lambda p: p.middle == own), victim, drop=True)
+
+    def _refreshed(self, cache: Cache, line: int) -> Line | None:
+        entry = cache.find(line)
+        if entry is not None:
+            cache.put_first(line, entry.writable)
+        return cache.find(line)
 
     # --- what a CPU does ----------------------------------------------------------------------
     def access(self, cpu: int, line: int, write: bool, pc: int, node: int, clock: int) -> tuple[int, bool]:
         """Latency of an access in millicycles, and whether it wrote a line that waiters poll."""
         place = self.places[cpu]
-        l1, l2 = self.l1s[place.l1], self.l2s[place.l2]
+        l1, outer = self.l1s[place.l1], self.outers[place.outer]
+        middle = self.middles[place.middle] if self.middles else None
         entry = l1.find(line)
         if entry is not None and (entry.writable or not write):
             l1.put_first(line, entry.writable)
             return 0, False
+        held = None if entry is not None or middle is None else self._refreshed(middle, line)
+        above = entry is not None or held is not None
         latency = 0
-        if entry is not None or l2.find(line) is not None:
+        if above or self._refreshed(outer, line) is not None:
             if entry is None:
-                l2.put_first(line, False)
-                latency = self.cost["l2_hit"]
-                self.counters[cpu]["l2_hit"] += 1
-            siblings = self._siblings(cpu, line)
-            if any(other.writable or write for other in siblings):
-                latency = self.cost["transfer_same_l2"]
-                self.counters[cpu]["transfer_same_l2"] += 1
-                change = self._drop_from_l1s if write else self._make_read_only
-                change(place.l2, line, place.l1)
+                hit = "l3_hit" if self.middles and held is None else "l2_hit"
+                latency = self.cost[hit]
+                self.counters[cpu][hit] += 1
+            latency = self._take_within(cpu, line, write, latency)
             if write and line not in self.modified:
                 latency += self._take_from_others(cpu, line, True) or 0
                 if latency > 0 and entry is not None:
@@ -268,7 +309,7 @@ class ReferenceCaches:
         else:
             answer = self._take_from_others(cpu, line, write)
             latency = self._from_memory(cpu, line, pc, node) if answer is None else answer
-            self._into_l2(cpu, line)
+            self._into_outer(cpu, line)
             if not write:
                 self.modified.discard(line)
         if write:
@@ -276,6 +317,12 @@ class ReferenceCaches:
         polled = write and self.pollers[line] > 0
         if polled:
             latency += self._polled_write(cpu, line, clock, entry is not None)
+        if middle is not None and not above:
+            self._into_middle(cpu, line, write and not polled)
+        elif middle is not None and write:
+            kept = middle.find(line)
+            assert kept is not None, "the middle level includes the L1s"
+            kept.writable = not polled
         l1.put_first(line, write and not polled)
         return latency, polled
 
@@ -291,8 +338,8 @@ class ReferenceCaches:
     def start_polling(self, line: int) -> None:
         """One more waiter reads the line all the time: nobody may write it silently."""
         self.pollers[line] += 1
-        for l2 in range(len(self.l2s)):
-            self._make_read_only(l2, line)
+        for outer in range(len(self.outers)):
+            self._change_above(outer, line, drop=False)
 
     def stop_polling(self, line: int) -> None:
         """One waiter fewer."""

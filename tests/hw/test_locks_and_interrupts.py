@@ -146,6 +146,44 @@ def test_a_waiter_in_a_handler_tries_again_when_it_comes_back() -> None:
     assert list(machine.counters()[:, L.HARDWARE_COUNTERS]) == [1, 2]
 
 
+@pytest.mark.parametrize("enabled", [1, 0])
+def test_a_lock_that_saves_the_flag_waits_with_interrupts_as_they_were(enabled: int) -> None:
+    out = Assembler()
+    handler = out.function("handler")
+    out.op(Op.RDTSC, a=1)
+    out.op(Op.ST, b=0, c=1, imm=64)
+    out.ret()
+    holder = out.function("holder")
+    out.op(Op.LOCK, b=0, aux=1)
+    out.op(Op.INSTRUCTIONS, imm=9000)
+    out.op(Op.UNLOCK, b=0, aux=1)
+    out.ret()
+    waiter = out.function("waiter")
+    out.op(Op.INSTRUCTIONS, imm=2000)
+    out.op(Op.IRQ_ENABLE if enabled else Op.IRQ_DISABLE)
+    out.op(Op.LOCK_IRQSAVE, a=4, b=0, aux=1)
+    out.op(Op.RDTSC, a=5)
+    out.op(Op.IRQ_SAVE, a=6)  # finds them disabled, whatever they were
+    out.op(Op.UNLOCK, b=0, aux=1)
+    for offset, register in ((128, 4), (136, 5), (144, 6)):
+        out.op(Op.ST, b=0, c=register, imm=offset)
+    out.op(Op.IRQ_RESTORE, b=4)
+    out.op(Op.NOP)
+    out.op(Op.IRQ_ENABLE)
+    out.ret()
+    pair = Pair.of(out, small_machine(2))
+    pair.start(0, holder, [STATIC])
+    pair.start(1, waiter, [STATIC])
+    pair.inject(1, handler, STATIC, at_cycle=5000)
+    assert pair.run_compared(200) == Status.HALTED
+    flag, acquired, inside = (pair.engine.read(STATIC + offset) for offset in (128, 136, 144))
+    assert (flag, inside) == (enabled, 0)
+    assert acquired > 9000
+    handled = pair.engine.read(STATIC + 64)
+    assert (5000 < handled < 6000) if enabled else handled > acquired
+    assert pair.engine.counters()[1, L.N_LOCKS_CONTENDED] == 1 + enabled
+
+
 def test_the_holder_interrupted_by_a_taker_of_its_lock_is_told() -> None:
     machine, handler, _ = waiting_pair(2)
     machine.inject(0, handler, STATIC)

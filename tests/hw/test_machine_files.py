@@ -9,6 +9,7 @@ import pytest
 
 from slubviz.hw.machine_file import (
     COST_TABLE,
+    L3_COST_TABLE,
     MAX_CPUS,
     MachineFileError,
     MachineSpec,
@@ -47,6 +48,24 @@ def valid_document() -> Document:
     }
 
 
+def valid_document_with_l3() -> Document:
+    """Four CPUs, an L2 for two threads each, one L3."""
+    document = valid_document()
+    document["topology"] = {
+        "cpus": 4,
+        "cpus_per_l1": 2,
+        "cpus_per_l2": 2,
+        "cpus_per_l3": 4,
+        "l3_per_package": 1,
+        "cpus_per_node": 4,
+        "clock_hz": 1e9,
+    }
+    document["cache"]["l3"] = {"size_bytes": 131072, "ways": 16}
+    for name, (unit, _) in L3_COST_TABLE.items():
+        document["cost"][name] = {"value": 0.5, "unit": unit, "source": "made up", "range": [0, 1]}
+    return document
+
+
 def toml(value: Any) -> str:
     """A value as TOML, tables inline."""
     if isinstance(value, bool):
@@ -68,9 +87,9 @@ def toml_document(document: Document) -> str:
     return "\n".join(f"{toml_key(key)} = {toml(value).lstrip('=')}" for key, value in document.items())
 
 
-def changed(path: str, value: Any) -> str:
-    """The valid document with one key changed, or removed (None)."""
-    document = valid_document()
+def changed(path: str, value: Any, document: Document | None = None) -> str:
+    """The valid document (or another) with one key changed, or removed (None)."""
+    document = document or valid_document()
     *tables, key = path.split("/")
     table = document
     for name in tables:
@@ -88,6 +107,25 @@ def test_the_valid_document_is_valid() -> None:
     assert (spec.l1.sets(64), spec.l2.sets(64), spec.prefetch_reach_lines) == (64, 64, 2)
     assert spec.costs["l2_hit"].value == 0.5
     assert not spec.costs["l2_hit"].calibrated
+
+
+def test_the_valid_document_with_an_l3_is_valid() -> None:
+    spec = parse_machine(toml_document(valid_document_with_l3()), "m.toml")
+    assert spec.l3 is not None
+    assert spec.l3.sets(64) == 128
+    assert (spec.outer, spec.middle) == (spec.l3, spec.l2)
+    assert (spec.cpus_per_outer, spec.outer_per_package, spec.outer_count, spec.l2_count) == (4, 1, 1, 2)
+    assert set(spec.costs) == set(COST_TABLE) | set(L3_COST_TABLE)
+    more = spec.with_cpus(10)
+    assert (more.outer_count, more.l2_count, more.nodes) == (3, 5, 1)
+
+
+def test_without_an_l3_the_l2_is_the_outer_level() -> None:
+    spec = parse_machine(toml_document(valid_document()), "m.toml")
+    assert spec.l3 is None
+    assert (spec.outer, spec.middle) == (spec.l2, None)
+    assert (spec.cpus_per_outer, spec.outer_per_package, spec.outer_count) == (2, 2, 4)
+    assert set(spec.costs) == set(COST_TABLE)
 
 
 MISTAKES: list[tuple[str, Any, str]] = [
@@ -128,6 +166,15 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("features/prefetch_reach_lines", True, "features.prefetch_reach_lines: is True"),
     ("features/prefetch_reach_lines", 65, "features.prefetch_reach_lines: is 65"),
     ("features/fast_cmpxchg_local", 1, "features.fast_cmpxchg_local: is 1; give true or false"),
+    ("features/smp_kernel", "no", "features.smp_kernel: is 'no'; give true or false"),
+    ("features/smp_kernel", False, "features.smp_kernel: is false: a kernel for one CPU does not run on 8"),
+    ("topology/cpus_per_l3", 8, "topology.cpus_per_l3: is for machines with an L3; add [cache.l3]"),
+    ("topology/l3_per_package", 1, "topology.l3_per_package: is for machines with an L3; add [cache.l3]"),
+    ("topology/l2_per_package", None, "topology.l2_per_package: is missing"),
+    ("cost/l3_hit", {"value": 1}, "cost.l3_hit: is for machines with an L3; add [cache.l3]"),
+    ("cost/transfer_same_l3", 1, "cost.transfer_same_l3: is for machines with an L3; add [cache.l3]"),
+    ("cache/l3", {"size_bytes": 131072, "ways": 16}, "topology.l2_per_package: a machine with an L3 gives"),
+    ("cache/l4", {}, "cache.l4: is not known here; known are l1, l2, l3, line_bytes"),
     ("features/hyperthreads", True, "features.hyperthreads: is not known here"),
     ("cost/load", None, "cost.load: is missing; give a section [cost.load]"),
     ("cost/load/value", None, "cost.load.value: is missing"),
@@ -154,6 +201,32 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("colour", "red", "colour: is not known here; known are"),
     ("a\nb", 1, "is not known here"),
 ]
+
+
+MISTAKES_WITH_L3: list[tuple[str, Any, str]] = [
+    ("cache/l3", 5, "cache.l3: is 5; give a section [cache.l3]"),
+    ("cache/l3/ways", 7, "cache.l3.size_bytes: is 131072; 7 ways"),
+    ("cache/l3/ways", None, "cache.l3.ways: is missing"),
+    ("cache/l3/size_bytes", 32768, "cache.l3.size_bytes: the L3 includes the L2s, so it cannot be smaller"),
+    ("cache/l2/size_bytes", 16384, "cache.l2.size_bytes: the L2 includes the L1s, so it cannot be smaller"),
+    ("topology/cpus_per_l3", None, "topology.cpus_per_l3: is missing; give a whole number from 1 to 4096"),
+    ("topology/cpus_per_l3", 3, "topology.cpus_per_l3: must be a multiple of cpus_per_l2"),
+    ("topology/cpus_per_l3", 0, "topology.cpus_per_l3: is 0"),
+    ("topology/l3_per_package", None, "topology.l3_per_package: is missing"),
+    ("topology/l2_per_package", 1, "topology.l2_per_package: a machine with an L3 gives l3_per_package"),
+    ("topology/cpus_per_node", 2, "topology.cpus_per_node: must be a multiple of cpus_per_l3"),
+    ("cost/l3_hit", None, "cost.l3_hit: is missing; give a section [cost.l3_hit]"),
+    ("cost/transfer_same_l3", None, "cost.transfer_same_l3: is missing"),
+    ("cost/l3_hit/unit", "ns", "cost.l3_hit.unit: is 'ns'; this cost is in cycles"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "says"), MISTAKES_WITH_L3)
+def test_each_mistake_with_an_l3_gets_one_line(path: str, value: Any, says: str) -> None:
+    with pytest.raises(MachineFileError) as caught:
+        parse_machine(changed(path, value, valid_document_with_l3()), "m.toml")
+    assert str(caught.value).startswith("m.toml: " + says)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("path", "value", "says"), MISTAKES, ids=lambda v: str(v)[:40].replace("\n", " "))
@@ -200,6 +273,15 @@ def test_too_many_nodes() -> None:
 
 
 def as_document(spec: MachineSpec) -> Document:
+    document = _document_without_l3(spec)
+    if spec.l3 is not None:
+        del document["topology"]["l2_per_package"]
+        document["topology"] |= {"cpus_per_l3": spec.cpus_per_l3, "l3_per_package": spec.l3_per_package}
+        document["cache"]["l3"] = {"size_bytes": spec.l3.size_bytes, "ways": spec.l3.ways}
+    return document
+
+
+def _document_without_l3(spec: MachineSpec) -> Document:
     return {
         "name": spec.name,
         "title": spec.title,
@@ -220,6 +302,7 @@ def as_document(spec: MachineSpec) -> Document:
         "features": {
             "prefetch_reach_lines": spec.prefetch_reach_lines,
             "fast_cmpxchg_local": spec.fast_cmpxchg_local,
+            "smp_kernel": spec.smp_kernel,
         },
         "cost": {
             name: {
@@ -235,7 +318,7 @@ def as_document(spec: MachineSpec) -> Document:
 
 
 def test_there_are_shipped_machines() -> None:
-    assert SHIPPED
+    assert {path.stem for path in SHIPPED} >= {"e5345_8p", "ia64_8p_4n", "p4_3ghz_up", "amd64", "i7_4790k"}
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -243,8 +326,31 @@ def test_shipped_machines_survive_a_round_trip(path: Path) -> None:
     spec = load_machine_file(path)
     assert spec.name == path.stem
     assert parse_machine(toml_document(as_document(spec)), "again") == spec
-    assert set(spec.costs) == set(COST_TABLE)
+    assert set(spec.costs) == set(COST_TABLE) | (set(L3_COST_TABLE) if spec.l3 else set())
     assert all(cost.plausible_low <= cost.value <= cost.plausible_high for cost in spec.costs.values())
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_machines_have_evidence(path: Path) -> None:
+    costs = load_machine_file(path).costs
+    assert sum(cost.calibrated for cost in costs.values()) <= 20
+    for name, cost in costs.items():
+        assert len(cost.source) >= 3, name
+        assert "calibrated" in cost.source or not cost.calibrated, name
+        assert cost.plausible_low < cost.plausible_high, name
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_costs_of_shipped_machines_rise_with_the_distance(path: Path) -> None:
+    value = {name: cost.value for name, cost in load_machine_file(path).costs.items()}
+    levels = ["l2_hit", "l3_hit", "memory_local", "memory_remote"]
+    distances = ["transfer_same_l2", "transfer_same_l3", "transfer_same_package"]
+    distances += ["transfer_other_package", "transfer_other_node"]
+    for names in (levels, distances):
+        costs = [value[name] for name in names if name in value]
+        assert costs == sorted(costs)
+    for plain, locked in (("cmpxchg_local", "locked_operation"), ("irq_disable", "irq_save")):
+        assert value[plain] <= value[locked]
 
 
 def test_other_numbers_of_cpus() -> None:
@@ -257,6 +363,18 @@ def test_other_numbers_of_cpus() -> None:
     for cpus in (0, MAX_CPUS + 1):
         with pytest.raises(MachineFileError, match=f"cpus must be 1 to {MAX_CPUS}, not {cpus}"):
             spec.with_cpus(cpus)
+
+
+def test_a_kernel_for_one_cpu_gets_no_more_cpus() -> None:
+    document = valid_document()
+    document["topology"] |= {"cpus": 1, "cpus_per_l2": 1, "cpus_per_node": 1}
+    document["features"]["smp_kernel"] = False
+    spec = parse_machine(toml_document(document), "m.toml")
+    assert not spec.smp_kernel
+    assert spec.with_cpus(1) == spec
+    with pytest.raises(MachineFileError, match=r"cpus must be 1, not 2: m runs a kernel for one CPU"):
+        spec.with_cpus(2)
+    assert parse_machine(toml_document(valid_document()), "m.toml").smp_kernel
 
 
 def test_a_machine_that_was_cut_to_one_node_grows_nodes_of_the_same_size() -> None:

@@ -22,6 +22,14 @@ MACHINES: dict[str, MachineSpec] = {
     "four_packages": small_machine(4, l2_per_package=1),
     "four_share_l1": small_machine(4, cpus_per_l1=2, cpus_per_l2=4),
     "eight_two_nodes": small_machine(8, cpus_per_node=4, prefetch_reach_lines=2),
+    "one_up": small_machine(1, smp_kernel=False, cycles={"store_window": 300}),
+    "three_levels": small_machine(4, cpus_per_l2=1, l2_lines=8, cpus_per_l3=2, l3_lines=16),
+    "three_levels_share_l2": small_machine(
+        5, cpus_per_l2=2, l2_lines=8, cpus_per_l3=4, l3_lines=8, l3_per_package=1
+    ),
+    "three_levels_threads": small_machine(
+        8, cpus_per_l1=2, cpus_per_l2=2, l2_lines=4, cpus_per_l3=4, l3_lines=8, cpus_per_node=4
+    ),
 }
 #: 100 L2s: a bit of the directory stands for four of them.
 COARSE = small_machine(100, cpus_per_l2=1, l2_per_package=2, cpus_per_node=50)
