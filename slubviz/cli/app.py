@@ -6,9 +6,12 @@ import click
 
 from slubviz import __version__
 from slubviz.cli.bench import bench
+from slubviz.cli.calibrate import calibrate
+from slubviz.cli.compare import compare
 from slubviz.cli.gui import gui
 from slubviz.cli.listing import list_names
 from slubviz.cli.run import run
+from slubviz.cli.source import source
 
 
 @click.group(
@@ -28,5 +31,8 @@ def cli(context: click.Context) -> None:
 
 cli.add_command(run)
 cli.add_command(list_names)
+cli.add_command(source)
 cli.add_command(bench)
+cli.add_command(compare)
+cli.add_command(calibrate)
 cli.add_command(gui)

@@ -32,6 +32,9 @@ class Runner(Protocol):
     def known_tests(self) -> Mapping[str, str]:
         """Name and one-line description of each test."""
 
+    def runnable_tests(self, request: RunRequest) -> tuple[str, ...]:
+        """The tests that all kernels of a request and its machine can run."""
+
 
 class Benchmark(Protocol):
     """The part of ``slubviz.model.bench.suite`` that is used here."""

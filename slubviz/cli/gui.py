@@ -21,6 +21,7 @@ from slubviz.cli import backend, qt_check
 from slubviz.model import selection
 from slubviz.model.atomic_file import check_writable
 from slubviz.model.errors import RequestError, UserError, quoted
+from slubviz.model.plan import takes_sizes
 from slubviz.model.results import RunRequest
 
 _THEMES = ("system", "light", "dark")
@@ -136,7 +137,7 @@ def _validated(options: WindowOptions) -> WindowOptions:
         machine=options.machine,
         kernels=(options.kernel,),
         tests=tests,
-        sizes=options.sizes,
+        sizes=options.sizes if takes_sizes(tests[0]) else None,
         ops=options.ops,
         seed=options.seed,
         cpus=options.cpus,

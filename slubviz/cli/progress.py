@@ -46,4 +46,4 @@ def describe(progress: Progress) -> str:
         return progress.message
     if not progress.test:
         return "running"
-    return f"{progress.kernel} test {progress.test} {progress.size_bytes:>5} B"
+    return f"{progress.kernel} test {progress.test} {progress.point_label:>7}".rstrip()

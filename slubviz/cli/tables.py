@@ -17,29 +17,34 @@ from slubviz.model.results import (
     CellResult,
     RunRequest,
     one_decimal,
+    over_seeds,
+    seeds_text,
     signed_percent,
     summarise_errors,
     totals,
 )
 
 #: Wide enough for every table here; a narrower terminal wraps lines rather than losing digits.
-_WIDTH = 120
+_WIDTH = 160
 _LARGE_CYCLES = 1e8
 _LARGE_PERCENT = 1e6
 #: Operations per CPU of the published tables.
 _PUBLISHED_OPS = 10_000
+#: Tests in which that matters.
+_PER_CPU_TESTS = ("A", "B", "C", "D", "E", "F", "kmalloc-kfree", "kmalloc-kfree-pairs")
 
 
 def print_results(request: RunRequest, cells: Sequence[CellResult]) -> None:
     """Print the run's cells, its errors against the published values, and its totals."""
+    together = over_seeds(cells)
     console = Console(file=sys.stdout, width=_WIDTH, highlight=False, markup=False, emoji=False)
     with console.capture() as capture:
         console.print(_heading(request, cells))
-        console.print(_cell_table(cells))
-        errors = _error_table(cells)
+        console.print(_cell_table(together))
+        errors = _error_table(together)
         if errors is not None:
             console.print("\nerror against the published values")
-            if request.ops != _PUBLISHED_OPS:
+            if request.ops != _PUBLISHED_OPS and any(cell.test in _PER_CPU_TESTS for cell in cells):
                 console.print(
                     f"(measured with {_PUBLISHED_OPS} operations per CPU; this run has {request.ops})"
                 )
@@ -51,7 +56,7 @@ def print_results(request: RunRequest, cells: Sequence[CellResult]) -> None:
 
 def _heading(request: RunRequest, cells: Sequence[CellResult]) -> str:
     machine = cells[0].machine if cells else request.machine
-    parts = [f"machine {machine}", f"{request.ops} operations per CPU", f"seed {request.seed}"]
+    parts = [f"machine {machine}", f"{request.ops} operations per CPU", seeds_text(request)]
     if request.fresh_boot:
         parts.append("fresh boot for every cell")
     parts += [f"{name}={value}" for name, value in request.options.items()]
@@ -59,10 +64,15 @@ def _heading(request: RunRequest, cells: Sequence[CellResult]) -> str:
 
 
 def _cell_table(cells: Sequence[CellResult]) -> Table:
+    with_objects = any(cell.objects is not None for cell in cells)
+    with_spread = any(cell.spread is not None for cell in cells)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in ("kernel", "test", "operation"):
         table.add_column(name, no_wrap=True)
-    for name in ("size", "CPUs", "cycles/op", "min CPU", "max CPU", "published", "error"):
+    names = ["size", "N"] if with_objects else ["size"]
+    names += ["CPUs", "cycles/op", "min CPU", "max CPU"]
+    names += ["sd", "min seed", "max seed"] if with_spread else []
+    for name in (*names, "published", "error"):
         table.add_column(name, justify="right", no_wrap=True)
     for index, cell in enumerate(cells):
         following = cells[index + 1] if index + 1 < len(cells) else None
@@ -70,17 +80,27 @@ def _cell_table(cells: Sequence[CellResult]) -> Table:
             cell.kernel,
             cell.test,
             cell.operation,
-            str(cell.size_bytes),
+            str(cell.size_bytes) if cell.size_bytes else "-",
+            *(["-" if cell.objects is None else str(cell.objects)] if with_objects else []),
             str(cell.cpus),
             _cycles_text(cell.cycles_per_op),
             _cycles_text(cell.cycles_per_op_min_cpu),
             _cycles_text(cell.cycles_per_op_max_cpu),
+            *(_spread_texts(cell) if with_spread else []),
             published_text(cell),
             _percent_text(cell.error_percent),
             end_section=following is not None
             and (following.kernel, following.test) != (cell.kernel, cell.test),
         )
     return table
+
+
+def _spread_texts(cell: CellResult) -> list[str]:
+    """Standard deviation, lowest and highest over the seeds."""
+    spread = cell.spread
+    if spread is None:
+        return ["-", "-", "-"]
+    return [_cycles_text(value) for value in (spread.standard_deviation, spread.lowest, spread.highest)]
 
 
 def _cycles_text(cycles: float) -> str:
@@ -109,7 +129,8 @@ def _error_table(cells: Sequence[CellResult]) -> Table | None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in ("kernel", "test"):
         table.add_column(name, no_wrap=True)
-    for name in ("cells", "median", "worst", "at size"):
+    swept = {cell.objects is None and cell.size_bytes > 0 for cell in cells if cell.error_percent is not None}
+    for name in ("cells", "median", "worst", "at size" if swept == {True} else "at"):
         table.add_column(name, justify="right", no_wrap=True)
     for summary in summaries:
         table.add_row(
@@ -118,7 +139,7 @@ def _error_table(cells: Sequence[CellResult]) -> Table | None:
             str(summary.cells),
             f"{summary.median_percent:.1f} %",
             _percent_text(summary.worst_percent),
-            str(summary.worst_size_bytes),
+            summary.worst_point,
         )
     return table
 

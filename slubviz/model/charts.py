@@ -1,7 +1,9 @@
-"""The chart of a run: cycles per operation against size, one panel per test, beside what was published.
+"""The chart of a run: cycles per operation, one panel per test and operation, beside what was published.
 
-Drawn with matplotlib's Agg renderer, without Qt and without pyplot's global state; the same results give
-the same bytes.  Leaves out counters and the spread between CPUs.
+The x axis is the object size, or objects per bulk call; a test that sweeps nothing has bars, one group for
+each operation (``chart_bars``).  Drawn with matplotlib's Agg renderer, without Qt and without pyplot's
+global state; the same results give the same bytes.  With several seeds the mean is drawn, and a bar from
+the lowest to the highest.  Leaves out counters and the spread between CPUs.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ import io
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slubviz.model.results import CellResult, RunRequest
+from slubviz.model.chart_bars import draw_bars
+from slubviz.model.plan import WORKLOADS, Sweep
+from slubviz.model.results import CellResult, RunRequest, over_seeds, seeds_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +33,9 @@ _KERNEL_STYLES = {
     "slub+": ("#009E73", "^"),
     "slub-o": ("#CC79A7", "D"),
 }
-_OTHER_STYLES = (("#56B4E9", "v"), ("#E69F00", "P"), ("#000000", "X"), ("#7F7F7F", "*"))
+_OTHER_COLOURS = ("#56B4E9", "#E69F00", "#000000", "#7F7F7F")
+#: More than colours, so that the fifth kernel differs from the first by its marker.
+_OTHER_MARKERS = ("v", "P", "X", "*", "<", "h", ">", "p", "d")
 _INK = "#222222"
 _MUTED = "#666666"
 _GRID = "#E3E3E3"
@@ -37,14 +43,10 @@ _GRID = "#E3E3E3"
 _LEFT, _RIGHT = 0.055, 0.985
 _PUBLISHED_DASHES = (0, (2.5, 2))
 
-#: Title of each test's panel and the note below it.
-_TEST_TEXTS = {
-    "A": ("kmalloc", "one CPU"),
-    "B": ("kfree", "one CPU"),
-    "C": ("kmalloc + kfree pairs", "one CPU"),
-    "D": ("kmalloc", "all CPUs at once"),
-    "E": ("kmalloc + kfree pairs", "all CPUs at once"),
-    "F": ("kfree of other CPUs' objects", "all frees / operations of one CPU"),
+_X_LABELS = {
+    Sweep.SIZE: "object size in bytes",
+    Sweep.OBJECTS: "objects per bulk call",
+    Sweep.NOTHING: "",
 }
 #: Above this ratio of largest to smallest value a panel's y axis is logarithmic.
 _LOG_RATIO = 20.0
@@ -98,19 +100,34 @@ def results_png(
 
 
 def _draw(figure: Figure, request: RunRequest, cells: Sequence[CellResult]) -> None:
-    tests = list(dict.fromkeys(cell.test for cell in cells))
+    cells = over_seeds(cells)
+    panels = _panels(cells)
     kernels = list(dict.fromkeys(cell.kernel for cell in cells))
     styles = kernel_styles(kernels)
-    columns = 1 if len(tests) == 1 else 2 if len(tests) in (2, 4) else 3
-    rows = max(1, math.ceil(len(tests) / columns))
+    columns = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3
+    rows = max(1, math.ceil(len(panels) / columns))
     figure.subplots_adjust(left=_LEFT, right=_RIGHT, top=0.81, bottom=0.085, wspace=0.17, hspace=0.48)
-    for index, test in enumerate(tests):
+    x_labels = [_X_LABELS[_sweep(panel[0].test)] for panel in panels]
+    for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
-        _draw_test(axes, test, [cell for cell in cells if cell.test == test], styles)
-        if index + columns >= len(tests):
-            axes.set_xlabel("object size in bytes", fontsize=15, color=_MUTED)
+        _draw_panel(axes, panel, styles)
+        if index + columns >= len(panels) or x_labels[index + columns] != x_labels[index]:
+            axes.set_xlabel(x_labels[index], fontsize=15, color=_MUTED)
     _draw_title(figure, request, cells)
     _draw_legend(figure, cells, styles)
+
+
+def _panels(cells: Sequence[CellResult]) -> list[list[CellResult]]:
+    """The cells by panel: one for each test, and for each of its operations if it sweeps something."""
+    panels: dict[tuple[str, str], list[CellResult]] = {}
+    for cell in cells:
+        operation = "" if _sweep(cell.test) == Sweep.NOTHING else cell.operation
+        panels.setdefault((cell.test, operation), []).append(cell)
+    return list(panels.values())
+
+
+def _sweep(test: str) -> Sweep:
+    return WORKLOADS[test].sweep if test in WORKLOADS else Sweep.SIZE
 
 
 def kernel_styles(kernels: Sequence[str]) -> dict[str, _Style]:
@@ -121,22 +138,39 @@ def kernel_styles(kernels: Sequence[str]) -> dict[str, _Style]:
         if kernel in _KERNEL_STYLES:
             styles[kernel] = _Style(*_KERNEL_STYLES[kernel])
         else:
-            styles[kernel] = _Style(*_OTHER_STYLES[others % len(_OTHER_STYLES)])
+            styles[kernel] = _Style(
+                _OTHER_COLOURS[others % len(_OTHER_COLOURS)], _OTHER_MARKERS[others % len(_OTHER_MARKERS)]
+            )
             others += 1
     return styles
 
 
-def _draw_test(axes: Axes, test: str, cells: Sequence[CellResult], styles: dict[str, _Style]) -> None:
+def _draw_panel(axes: Axes, cells: Sequence[CellResult], styles: dict[str, _Style]) -> None:
     values: list[float] = []
-    for kernel, style in styles.items():
-        own = sorted((cell for cell in cells if cell.kernel == kernel), key=lambda cell: cell.size_bytes)
-        if own:
-            values += _draw_published(axes, own, style)
-            values += _draw_simulated(axes, own, style)
-    logarithmic = _set_axes(axes, sorted({cell.size_bytes for cell in cells}), values)
-    title, note = _TEST_TEXTS.get(test, ("", ""))
+    test = cells[0].test
+    if _sweep(test) == Sweep.NOTHING:
+        draw_bars(axes, cells, {kernel: style.colour for kernel, style in styles.items()})
+        _set_frame(axes)
+        logarithmic = False
+    else:
+        for kernel, style in styles.items():
+            own = sorted((cell for cell in cells if cell.kernel == kernel), key=lambda cell: cell.point)
+            if own:
+                values += _draw_published(axes, own, style)
+                values += _draw_simulated(axes, own, style)
+        points = sorted({cell.point for cell in cells})
+        logarithmic = _set_axes(axes, points, values, size_label if cells[0].objects is None else str)
+    title, note = WORKLOADS[test].panel if test in WORKLOADS else ("", "")
+    if not title and _sweep(test) != Sweep.NOTHING:
+        title = cells[0].operation
     axes.set_title(
-        f"{test}   {title}", loc="left", fontsize=18, color=_INK, pad=34, fontweight="bold", parse_math=False
+        f"{test}   {title}".rstrip(),
+        loc="left",
+        fontsize=18,
+        color=_INK,
+        pad=34,
+        fontweight="bold",
+        parse_math=False,
     )
     axes.annotate(
         ", ".join(part for part in (note, "log scale" if logarithmic else "") if part),
@@ -152,7 +186,7 @@ def _draw_test(axes: Axes, test: str, cells: Sequence[CellResult], styles: dict[
 def _draw_simulated(axes: Axes, cells: Sequence[CellResult], style: _Style) -> list[float]:
     values = [cell.cycles_per_op for cell in cells]
     axes.plot(
-        [cell.size_bytes for cell in cells],
+        [cell.point for cell in cells],
         values,
         color=style.colour,
         marker=style.marker,
@@ -160,27 +194,37 @@ def _draw_simulated(axes: Axes, cells: Sequence[CellResult], style: _Style) -> l
         linewidth=2.6,
         zorder=3,
     )
-    return values
+    spreads = [(cell.point, cell.spread) for cell in cells if cell.spread is not None]
+    if spreads:
+        axes.vlines(
+            [point for point, _ in spreads],
+            [spread.lowest for _, spread in spreads],
+            [spread.highest for _, spread in spreads],
+            color=style.colour,
+            linewidth=1.4,
+            zorder=2,
+        )
+    return [*values, *(end for _, spread in spreads for end in (spread.lowest, spread.highest))]
 
 
 def _draw_published(axes: Axes, cells: Sequence[CellResult], style: _Style) -> list[float]:
     known = [
-        (cell.size_bytes, cell.published_low, cell.published_high)
+        (cell.point, cell.published_low, cell.published_high)
         for cell in cells
         if cell.published_low is not None and cell.published_high is not None
     ]
     if not known:
         return []
-    sizes = [size for size, _, _ in known]
+    points = [point for point, _, _ in known]
     lows = [low for _, low, _ in known]
     highs = [high for _, _, high in known]
     if lows != highs:
-        axes.fill_between(sizes, lows, highs, color=style.colour, alpha=0.2, linewidth=0, zorder=1)
+        axes.fill_between(points, lows, highs, color=style.colour, alpha=0.2, linewidth=0, zorder=1)
     middles = [(low + high) / 2 for low, high in zip(lows, highs, strict=True)]
     # One value for all sizes (tests C and E) is a level, not a row of measurements: no markers.
-    level = len(sizes) > 1 and len(set(middles)) == 1
+    level = len(points) > 1 and len(set(middles)) == 1
     axes.plot(
-        sizes,
+        points,
         middles,
         color=style.colour,
         linestyle=_PUBLISHED_DASHES,
@@ -194,16 +238,18 @@ def _draw_published(axes: Axes, cells: Sequence[CellResult], style: _Style) -> l
     return lows + highs
 
 
-def _set_axes(axes: Axes, sizes: Sequence[int], values: Sequence[float]) -> bool:
+def _set_axes(
+    axes: Axes, points: Sequence[int], values: Sequence[float], label: Callable[[int], str]
+) -> bool:
     """Scales, ticks and frame; returns whether the y axis is logarithmic."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator, StrMethodFormatter
 
     axes.set_xscale("log", base=2)
-    shown = _labelled_sizes(sizes)
-    axes.xaxis.set_major_locator(FixedLocator([float(size) for size in shown]))
-    axes.xaxis.set_major_formatter(FixedFormatter([size_label(size) for size in shown]))
+    shown = _labelled_points(points)
+    axes.xaxis.set_major_locator(FixedLocator([float(point) for point in shown]))
+    axes.xaxis.set_major_formatter(FixedFormatter([label(point) for point in shown]))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)
+    axes.set_xlim(points[0] / 1.25, points[-1] * 1.25)
     low, high = min(values), max(values)
     logarithmic = low > 0 and high / low > _LOG_RATIO
     if logarithmic:
@@ -213,13 +259,17 @@ def _set_axes(axes: Axes, sizes: Sequence[int], values: Sequence[float]) -> bool
     else:
         axes.set_ylim(0, high * 1.12 if high > 0 else 1)
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    _set_frame(axes)
+    return logarithmic
+
+
+def _set_frame(axes: Axes) -> None:
     axes.grid(True, axis="y", color=_GRID, linewidth=1)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(_MUTED)
     axes.tick_params(axis="both", labelsize=14, labelcolor=_INK, color=_MUTED, length=0, pad=7)
-    return logarithmic
 
 
 def _set_log_ticks(axes: Axes, low: float, high: float) -> None:
@@ -234,14 +284,14 @@ def _set_log_ticks(axes: Axes, low: float, high: float) -> None:
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def _labelled_sizes(sizes: Sequence[int]) -> list[int]:
-    """As many sizes as fit as labels; those too near (in the log) to the one before go without."""
-    span = math.log2(sizes[-1] / sizes[0]) if len(sizes) > 1 else 0.0
+def _labelled_points(points: Sequence[int]) -> list[int]:
+    """As many points as fit as labels; those too near (in the log) to the one before go without."""
+    span = math.log2(points[-1] / points[0]) if len(points) > 1 else 0.0
     nearest = span / 13
     shown: list[int] = []
-    for size in sizes:
-        if not shown or math.log2(size / shown[-1]) > nearest:
-            shown.append(size)
+    for point in points:
+        if not shown or math.log2(point / shown[-1]) > nearest:
+            shown.append(point)
     return shown
 
 
@@ -262,7 +312,7 @@ def _draw_title(figure: Figure, request: RunRequest, cells: Sequence[CellResult]
         fontweight="bold",
         parse_math=False,
     )
-    detail = f"{cpus} CPUs, {request.ops:,} operations per CPU, seed {request.seed}"
+    detail = f"{cpus} CPUs, {request.ops:,} operations per CPU, {seeds_text(request)}"
     figure.text(_LEFT, 0.905, detail, fontsize=17, color=_MUTED, parse_math=False)
 
 

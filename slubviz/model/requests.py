@@ -7,9 +7,10 @@ how much memory the run takes.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,19 @@ from slubviz.model.geometry import LARGEST_ORDER, MAX_ORDER, OrderOptions, page_
 from slubviz.model.kernels import KERNELS, KernelVariant, load_kernel
 from slubviz.model.lang import KernelLanguageError, Program, Target, compile_program
 from slubviz.model.machines import load_machine, machine_files
-from slubviz.model.plan import NEEDS_OTHER_CPUS, TESTS, Phase, allocating_cpus, boot_groups, phases_for
+from slubviz.model.plan import (
+    TESTS,
+    WORKLOADS,
+    Phase,
+    Setting,
+    Sweep,
+    Workload,
+    boot_groups,
+    check_objects,
+    parameters_of,
+    phases_for,
+    points_for,
+)
 from slubviz.model.results import RunRequest
 
 BLOCK_PAGES = 1 << (MAX_ORDER - 1)
@@ -37,6 +50,7 @@ MOST_KEPT_OBJECTS = 1 << 28
 #: Boot parameters of the slab geometry; options too, but not of the kernel program.
 ORDER_OPTIONS = ("slub_min_order", "slub_max_order", "slub_min_objects")
 _COMPILING = threading.Lock()
+_DEFINITION = re.compile(r"^def +(\w+)", re.MULTILINE)
 
 
 def known_machines() -> Mapping[str, str]:
@@ -46,7 +60,7 @@ def known_machines() -> Mapping[str, str]:
 
 def known_kernels() -> Mapping[str, str]:
     """Name and one-line description of each kernel."""
-    return {kernel.name: kernel.title for kernel in KERNELS.values()}
+    return {kernel.name: kernel.description for kernel in KERNELS.values()}
 
 
 def known_tests() -> Mapping[str, str]:
@@ -54,10 +68,27 @@ def known_tests() -> Mapping[str, str]:
     return dict(TESTS)
 
 
-def default_sizes(machine: str) -> tuple[int, ...]:
-    """The sizes in bytes that stand for "all": powers of two from 8 to one page."""
-    page = load_machine(machine).page_size_bytes
-    return tuple(1 << bit for bit in range(3, page.bit_length()))
+def default_sizes(machine: str, test: str = "A") -> tuple[int, ...]:
+    """The sizes in bytes that stand for "all" in a size-swept test: powers of two to one page or four."""
+    return WORKLOADS[test].points(load_machine(machine).page_size_bytes)
+
+
+def runnable_tests(request: RunRequest) -> tuple[str, ...]:
+    """The tests that all kernels of a request and its machine can run.
+
+    Raises
+    ------
+    UserError
+        For unknown machines and kernels.
+    """
+    cpus = load_machine(request.machine, request.cpus).cpus
+    variants = [load_kernel(kernel) for kernel in request.kernels]
+    return tuple(
+        name
+        for name, workload in WORKLOADS.items()
+        if cpus >= workload.cpus
+        and not any(missing_functions(variant, workload.needs) for variant in variants)
+    )
 
 
 @dataclass(frozen=True)
@@ -75,6 +106,7 @@ class SessionSpec:
     warm_up: bool = False  #: before the first size run the one below it, so that caches and memory are in use
     check: bool = False  #: check every invariant of the allocator at the end of each phase
     tests: tuple[str, ...] = ()  #: all tests of the boot to measure; empty means just ``test``
+    objects: tuple[int, ...] = ()  #: objects per bulk call; empty means the published ones
 
     @property
     def asked_tests(self) -> tuple[str, ...]:
@@ -91,8 +123,20 @@ class SessionJob:
     variant: KernelVariant
     orders: OrderOptions
     options: Mapping[str, int]  #: of the kernel program
+    parameters: Mapping[str, int]  #: of the workload
+    points: tuple[int, ...]  #: sizes in bytes, or objects per bulk call
     pages_per_node: int  #: that the objects take at the worst
     phases: tuple[Phase, ...]
+
+    @property
+    def workload(self) -> Workload:
+        """The first of the asked tests; the others share its programs."""
+        return WORKLOADS[self.spec.asked_tests[0]]
+
+    @property
+    def setting(self) -> Setting:
+        """What the phases depend on beside their point."""
+        return Setting(self.spec.ops, self.machine.cpus, self.spec.seed, self.parameters)
 
     @property
     def family(self) -> Family:
@@ -104,10 +148,7 @@ class SessionJob:
 
         Patch 08 depends on the machine: it is left out where a local compare-and-exchange is not fast.
         """
-        options = dict(self.variant.options)
-        if not self.machine.fast_cmpxchg_local:
-            options.pop("PATCH_08", None)
-        return {**options, **self.options}
+        return {**self.variant.options_on(self.machine.fast_cmpxchg_local), **self.options}
 
     @property
     def comparable(self) -> bool:
@@ -131,9 +172,17 @@ def session_job(spec: SessionSpec, machine: MachineSpec | None = None) -> Sessio
     """
     used = machine or load_machine(spec.machine, spec.cpus)
     variant = load_kernel(spec.kernel)
-    orders, options = _split_options(spec, used)
     _check_tests(spec, used)
-    check_sizes(used, spec.sizes)
+    workload = WORKLOADS[spec.asked_tests[0]]
+    orders, given = _split_options(spec, used)
+    parameters = parameters_of(workload, given)
+    options = {name: value for name, value in given.items() if name not in parameters}
+    require_functions(variant, workload)
+    points = points_for(workload, used.page_size_bytes, spec.sizes, spec.objects)
+    if workload.sweep == Sweep.SIZE:
+        check_sizes(used, points)
+    elif workload.sweep == Sweep.OBJECTS:
+        check_objects(points)
     if spec.ops < 1:
         raise RequestError(f"{spec.ops} operations are asked for; give at least 1")
     if spec.ops * used.cpus > MOST_KEPT_OBJECTS:
@@ -141,20 +190,46 @@ def session_job(spec: SessionSpec, machine: MachineSpec | None = None) -> Sessio
             f"{spec.ops:,} operations on {used.cpus} CPUs are more than fit; "
             f"at most {MOST_KEPT_OBJECTS // used.cpus:,} are possible"
         )
-    pages = _pages_per_node(spec, used, family_of(variant), orders)
+    setting = Setting(spec.ops, used.cpus, spec.seed, parameters)
+    pages = _pages_per_node(workload, points, setting, used, family_of(variant), orders)
     memory_frames(used, pages)
-    phases = [p for size in spec.sizes for p in phases_for(spec.asked_tests, size, spec.ops, used.cpus)]
-    return SessionJob(spec, used, variant, orders, options, pages, tuple(phases))
+    phases = workload.once(setting)
+    phases += [phase for point in points for phase in phases_for(spec.asked_tests, point, setting)]
+    return SessionJob(spec, used, variant, orders, options, parameters, points, pages, tuple(phases))
 
 
 def _check_tests(spec: SessionSpec, machine: MachineSpec) -> None:
     for test in spec.asked_tests:
         if test not in TESTS:
             raise unknown_name("test", test, TESTS)
-        if test in NEEDS_OTHER_CPUS and machine.cpus < 2:
-            raise RequestError(f"test {test} needs at least 2 CPUs; {machine.name} has 1 here")
+        if machine.cpus < WORKLOADS[test].cpus:
+            raise RequestError(
+                f"test {test} needs at least {WORKLOADS[test].cpus} CPUs; {machine.name} has 1 here"
+            )
     if len(boot_groups(spec.asked_tests)) != 1:
         raise RequestError(f"tests {', '.join(spec.asked_tests)} do not share a boot; run them one by one")
+
+
+def missing_functions(variant: KernelVariant, names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that a kernel's files do not define."""
+    if not names:
+        return []
+    defined: set[str] = set()
+    for source in variant.sources():
+        defined.update(_DEFINITION.findall(source.text))
+    return [name for name in names if name not in defined]
+
+
+def require_functions(variant: KernelVariant, workload: Workload) -> None:
+    """Raise RequestError, naming the kernels that have them, if a kernel lacks what a workload calls."""
+    missing = missing_functions(variant, workload.needs)
+    if not missing:
+        return
+    able = [name for name, known in KERNELS.items() if not missing_functions(known, workload.needs)]
+    kernels = f"kernels that have them: {', '.join(able)}" if able else "no known kernel has them"
+    raise RequestError(
+        f"test {workload.name} needs {', '.join(missing)}, which kernel {variant.name} lacks; {kernels}"
+    )
 
 
 def check_sizes(machine: MachineSpec, sizes: tuple[int, ...]) -> None:
@@ -171,8 +246,9 @@ def check_sizes(machine: MachineSpec, sizes: tuple[int, ...]) -> None:
 
 def _split_options(spec: SessionSpec, machine: MachineSpec) -> tuple[OrderOptions, dict[str, int]]:
     """Boot parameters of the slab geometry, and the options of the kernel program."""
-    default = OrderOptions.default(machine.page_size_bytes)
-    given = dict(spec.options)
+    variant = load_kernel(spec.kernel)
+    default = family_of(variant).default_orders(machine)
+    given = {**variant.orders, **spec.options}
     low = given.pop("slub_min_order", default.min_order)
     high = given.pop("slub_max_order", default.max_order)
     objects = given.pop("slub_min_objects", default.min_objects)
@@ -185,12 +261,19 @@ def _split_options(spec: SessionSpec, machine: MachineSpec) -> tuple[OrderOption
     return OrderOptions(low, high, objects), given
 
 
-def _pages_per_node(spec: SessionSpec, machine: MachineSpec, family: Family, orders: OrderOptions) -> int:
-    page = machine.page_size_bytes
-    most = max(family.pages_for(size, spec.ops, machine, orders) for size in spec.sizes)
-    largest_block = max(1 << page_order(max(spec.sizes), page), 2)
-    spare = machine.cpus * (SPARE_PAGES_PER_CPU + 4 * largest_block) // machine.nodes
-    return most * allocating_cpus(spec.asked_tests, machine.cpus) + spare
+def _pages_per_node(
+    workload: Workload,
+    points: Sequence[int],
+    setting: Setting,
+    machine: MachineSpec,
+    family: Family,
+    orders: OrderOptions,
+) -> int:
+    demands = [workload.demand(point, setting) for point in points]
+    most = max(family.pages_for(d.size_bytes, d.objects, machine, orders) * d.cpus for d in demands)
+    largest = max(demand.size_bytes for demand in demands)
+    largest_block = max(1 << page_order(largest, machine.page_size_bytes), 2)
+    return most + machine.cpus * (SPARE_PAGES_PER_CPU + 4 * largest_block) // machine.nodes
 
 
 def memory_frames(machine: MachineSpec, pages_per_node: int) -> tuple[int, NDArray[np.int64]]:
@@ -233,10 +316,13 @@ def compile_kernel(job: SessionJob) -> Program:
         "PAGE_SHIFT": machine.page_size_bytes.bit_length() - 1,
         "NR_CPUS": machine.cpus,
         "NR_NODES": machine.nodes,
+        "CONFIG_SMP": int(machine.smp_kernel),
         "CACHE_LINE_BYTES": machine.line_bytes,
         "WORD_BYTES": machine.word_bytes,
         "NR_PAGE_FRAMES": top,
         "OBJECTS_PER_CPU": job.spec.ops,
+        **job.workload.constants,
+        **job.parameters,
     }
     target = Target(
         machine.word_bytes,
@@ -249,7 +335,7 @@ def compile_kernel(job: SessionJob) -> Program:
     try:
         # One at a time: CPython 3.11 loses count of its recursion when two threads build syntax trees.
         with _COMPILING:
-            program = compile_program(variant.sources(), target, job.kernel_options())
+            program = compile_program(variant.sources(job.workload.files), target, job.kernel_options())
     except KernelLanguageError as error:
         if error.line == 0:
             raise _wrong_option(job, error) from error
@@ -263,33 +349,61 @@ def _wrong_option(job: SessionJob, error: KernelLanguageError) -> UserError:
     listed = str(error).rsplit("known options: ", 1)
     if len(listed) < 2:
         return RequestError(f"kernel {job.variant.name}: {error}")
-    known = [*listed[1].rstrip(")").split(", "), *ORDER_OPTIONS]
+    known = [*listed[1].rstrip(")").split(", "), *ORDER_OPTIONS, *job.parameters]
     wrong = next((name for name in job.options if name not in known), "")
     return unknown_name(f"option of kernel {job.variant.name}:", wrong, known)
 
 
 def session_specs(request: RunRequest) -> list[SessionSpec]:
-    """The sessions that a run consists of: one boot each, all sizes or (with ``fresh_boot``) one."""
-    sizes = request.sizes if request.sizes is not None else default_sizes(request.machine)
-    steps = [(size,) for size in sizes] if request.fresh_boot else [tuple(sizes)]
-    return [
-        SessionSpec(
-            machine=request.machine,
-            kernel=kernel,
-            test=tests[0],
-            sizes=step,
-            ops=request.ops,
-            seed=request.seed,
-            cpus=request.cpus,
-            options=request.options,
-            warm_up=not request.fresh_boot,
-            check=request.check,
-            tests=tests,
-        )
-        for kernel in request.kernels
-        for tests in boot_groups(request.tests)
-        for step in steps
-    ]
+    """The sessions that a run consists of: one boot each, all points or (with ``fresh_boot``) one.
+
+    Raises
+    ------
+    UserError
+        For an unknown machine or test.
+    """
+    page_size = load_machine(request.machine).page_size_bytes
+    specs = []
+    for kernel in request.kernels:
+        for tests in boot_groups(_known(request.tests)):
+            workload = WORKLOADS[tests[0]]
+            points = points_for(workload, page_size, request.sizes, request.objects)
+            steps = [(point,) for point in points] if request.fresh_boot else [points]
+            specs += [
+                SessionSpec(
+                    machine=request.machine,
+                    kernel=kernel,
+                    test=tests[0],
+                    sizes=step if workload.sweep == Sweep.SIZE else (),
+                    ops=request.ops,
+                    seed=seed,
+                    cpus=request.cpus,
+                    options=_options_for(workload, request),
+                    warm_up=not request.fresh_boot,
+                    check=request.check,
+                    tests=tests,
+                    objects=step if workload.sweep == Sweep.OBJECTS else (),
+                )
+                for step in steps
+                for seed in request.asked_seeds
+            ]
+    return specs
+
+
+def _known(tests: Sequence[str]) -> Sequence[str]:
+    for test in tests:
+        if test not in WORKLOADS:
+            raise unknown_name("test", test, WORKLOADS)
+    return tests
+
+
+def _options_for(workload: Workload, request: RunRequest) -> dict[str, int]:
+    """The options without those of other asked tests."""
+    own = {parameter.name for parameter in workload.parameters}
+    all_parameters = {parameter.name for test in request.tests for parameter in WORKLOADS[test].parameters}
+    return {
+        name: value for name, value in request.options.items() if name in own or name not in all_parameters
+    }
 
 
 def validate(request: RunRequest) -> None:
@@ -300,9 +414,26 @@ def validate(request: RunRequest) -> None:
     UserError
         One line: what is wrong, where, what to do.
     """
-    compiled: set[str] = set()
-    for spec in session_specs(request):
+    _check_points(request)
+    compiled: set[tuple[str, tuple[str, ...]]] = set()
+    for spec in session_specs(replace(request, seeds=request.asked_seeds[:1])):
         job = session_job(spec)
-        if spec.kernel not in compiled:
+        program = (spec.kernel, job.workload.files)
+        if program not in compiled:
             compile_kernel(job)
-            compiled.add(spec.kernel)
+            compiled.add(program)
+
+
+def _check_points(request: RunRequest) -> None:
+    """Refuse points that no asked test has a use for."""
+    sweeps = {WORKLOADS[test].sweep for test in _known(request.tests)}
+    for option, given, sweep in (
+        ("--size", request.sizes, Sweep.SIZE),
+        ("--objects", request.objects, Sweep.OBJECTS),
+    ):
+        if given is not None and sweep not in sweeps:
+            able = [name for name, workload in WORKLOADS.items() if workload.sweep == sweep]
+            raise RequestError(
+                f"{option} has no meaning for test {', '.join(request.tests)}; "
+                f"tests that take it: {', '.join(able)}"
+            )

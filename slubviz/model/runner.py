@@ -15,21 +15,32 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from slubviz.model.kernels import load_kernel
+from slubviz.model.plan import WORKLOADS
 from slubviz.model.requests import (
     SessionSpec,
     default_sizes,
     known_kernels,
     known_machines,
     known_tests,
+    runnable_tests,
     session_specs,
     validate,
 )
 from slubviz.model.results import CellResult, Progress, RunRequest
+from slubviz.model.workload import NO_POINT
 
 if TYPE_CHECKING:
     from slubviz.model.session import Session
 
-__all__ = ["default_sizes", "known_kernels", "known_machines", "known_tests", "run_cells", "validate"]
+__all__ = [
+    "default_sizes",
+    "known_kernels",
+    "known_machines",
+    "known_tests",
+    "run_cells",
+    "runnable_tests",
+    "validate",
+]
 
 _POLL_SECONDS = 0.1
 
@@ -42,7 +53,7 @@ class _Runs:
         self.report = report
         self.stop = threading.Event()
         self.lock = threading.Lock()
-        self.total_cells = sum(len(spec.asked_tests) * len(spec.sizes) for spec in self.specs)
+        self.total_cells = sum(_cells(spec) for spec in self.specs)
         self.done_cells = 0
         self.micro_ops = 0
 
@@ -59,10 +70,17 @@ class _Runs:
             self.done_cells += new_cells
             self.micro_ops += new_micro_ops
             phase = session.phase
-            size = phase.size_bytes if phase else session.spec.sizes[-1]
-            test = phase.test if phase else session.spec.asked_tests[-1]
+            shown = phase or session.phases[-1]
             self.report(
-                Progress(self.done_cells, self.total_cells, session.variant.name, test, size, self.micro_ops)
+                Progress(
+                    self.done_cells,
+                    self.total_cells,
+                    session.variant.name,
+                    shown.test,
+                    shown.size_bytes,
+                    self.micro_ops,
+                    objects=shown.objects,
+                )
             )
 
 
@@ -76,7 +94,8 @@ def run_cells(request: RunRequest, progress: Callable[[Progress], None] | None =
 
     Returns
     -------
-    list of CellResult, by kernel in the asked order, then test, then size.
+    list of CellResult, by kernel in the asked order, then test, point, operation and seed; one for each
+    seed (``results.over_seeds`` brings them together).
 
     Raises
     ------
@@ -94,9 +113,21 @@ def run_cells(request: RunRequest, progress: Callable[[Progress], None] | None =
         found = [runs.one(spec) for spec in runs.specs]
     else:
         found = _run_on_threads(runs, request.jobs)
-    order = {name: place for place, name in enumerate(_kernel_names(runs.specs))}
+    kernels = {name: place for place, name in enumerate(_kernel_names(runs.specs))}
+    tests = {name: place for place, name in enumerate(WORKLOADS)}
     cells = [cell for boot in found for cell in boot]
-    return sorted(cells, key=lambda cell: (order[cell.kernel], cell.test, cell.size_bytes))
+    # Stable: the cells of one point keep the order in which they were measured, then that of the seeds.
+    return sorted(cells, key=lambda cell: (kernels[cell.kernel], tests[cell.test], cell.point, _place(cell)))
+
+
+def _cells(spec: SessionSpec) -> int:
+    workloads = [WORKLOADS[test] for test in spec.asked_tests]
+    points = len(spec.sizes or spec.objects or (NO_POINT,))
+    return points * sum(len(workload.operations) for workload in workloads)
+
+
+def _place(cell: CellResult) -> int:
+    return WORKLOADS[cell.test].operations.index(cell.operation)
 
 
 def _kernel_names(specs: list[SessionSpec]) -> list[str]:

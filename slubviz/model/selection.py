@@ -1,4 +1,4 @@
-"""What ``--size``, ``--test``, ``--kernel`` and ``--option`` mean.
+"""What ``--size``, ``--objects``, ``--test``, ``--kernel``, ``--option`` and ``--seeds`` mean.
 
 Only the wording is judged here; whether a machine has such a size or a kernel such an option is for
 the runner to say.
@@ -16,8 +16,16 @@ LARGEST_SIZE_BYTES = 32 * 1024 * 1024
 #: Far above what fits in memory; stops numbers that would overflow the machine's words.
 LARGEST_OPS = 1_000_000_000
 
+#: Largest seed, and how many of them one run takes.
+LARGEST_SEED = (1 << 63) - 1
+MOST_SEEDS = 1000
+
+_OBJECTS_HELP = "give objects per call such as 8, a list 1,2,30,32, or all"
+_SEEDS_HELP = "give seeds such as 1-30 or 1,5,9"
 _SIZE_HELP = "give bytes such as 64, a list 96,192, a range 8:4096, or all"
+_COMMA = re.compile(r",(?![^\[\]]*\])")  # not within brackets
 _DIGITS = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_SEED_RANGE = re.compile(r"([0-9]+)(?: *- *([0-9]+))?\Z", re.ASCII)
 _OPTION = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([+-]?(?:0[xX][0-9A-Fa-f]+|[0-9]+))\Z", re.ASCII)
 
 
@@ -66,13 +74,62 @@ def _size(item: str) -> int:
     return size
 
 
+def parse_objects(text: str) -> tuple[int, ...] | None:
+    """Objects per bulk call, ascending and each once; None for ``all``.
+
+    Raises
+    ------
+    RequestError
+        For anything that is not a positive number.
+    """
+    if text.strip().lower() == "all":
+        return None
+    counts = set()
+    for item in _items(text, "--objects", _OBJECTS_HELP):
+        count = _bounded_int(item) if _DIGITS.match(item) else None
+        if count is None or not 1 <= count <= LARGEST_OPS:
+            raise RequestError(f"--objects {quoted(item)} is not a number of objects: {_OBJECTS_HELP}")
+        counts.add(count)
+    return tuple(sorted(counts))
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Seeds, ascending and each once: ``5``, ``1,5,9``, ``1-30``.
+
+    Raises
+    ------
+    RequestError
+        For anything that is not a seed, a range that runs backwards, or more than ``MOST_SEEDS``.
+    """
+    seeds: set[int] = set()
+    for item in _items(text, "--seeds", _SEEDS_HELP):
+        match = _SEED_RANGE.match(item)
+        ends = [_bounded_int(end) for end in match.groups() if end is not None] if match else []
+        known = [end for end in ends if end is not None and end <= LARGEST_SEED]
+        if not known or len(known) != len(ends):
+            raise RequestError(f"--seeds {quoted(item)} is not a seed or range of seeds: {_SEEDS_HELP}")
+        first, last = known[0], known[-1]
+        if first > last:
+            raise RequestError(f"--seeds {quoted(item)} runs backwards: write {last}-{first}")
+        if last - first >= MOST_SEEDS:
+            raise RequestError(
+                f"--seeds {quoted(item)} names {last - first + 1} seeds; at most {MOST_SEEDS} are run"
+            )
+        seeds.update(range(first, last + 1))
+    if len(seeds) > MOST_SEEDS:
+        raise RequestError(f"--seeds names {len(seeds)} seeds; at most {MOST_SEEDS} are run")
+    return tuple(sorted(seeds))
+
+
 def _bounded_int(digits: str) -> int | None:
     # int() itself refuses thousands of digits, and nothing here needs more than 19.
     return int(digits) if len(digits) <= 20 else None
 
 
 def parse_tests(text: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Test names in the order of ``known``, each once: ``A,D``, ``A-C``, ``all``; case does not matter.
+    """Test names in the order of ``known``, each once: ``A,D``, ``A-C``, ``all`` (every one of ``known``).
+
+    Case does not matter.
 
     Raises
     ------
@@ -85,7 +142,9 @@ def parse_tests(text: str, known: Sequence[str]) -> tuple[str, ...]:
     chosen: set[str] = set()
     for item in _items(text, "--test", "give letters such as A,D or a range such as A-F"):
         ends = [end.strip() for end in item.split("-")]
-        if item.lower() not in by_lower and len(ends) == 2 and all(ends):
+        # A misspelt name with a hyphen is not a range: one end at least is a known name there.
+        is_range = len(ends) == 2 and all(ends) and any(end.lower() in by_lower for end in ends)
+        if item.lower() not in by_lower and is_range:
             chosen.update(_test_range(item, ends, by_lower, known))
         else:
             chosen.add(_test(item, by_lower, known))
@@ -108,7 +167,8 @@ def _test_range(item: str, ends: list[str], by_lower: dict[str, str], known: Seq
 def parse_kernels(values: Iterable[str]) -> tuple[str, ...]:
     """Kernel names or paths, in the order given and each once.
 
-    Each value is a list with commas, as ``--kernel`` may be given several times.
+    Each value is a list with commas, as ``--kernel`` may be given several times.  Commas in brackets belong
+    to a name, ``slub[1,6,8]``.
 
     Raises
     ------
@@ -161,7 +221,7 @@ def parse_count(text: str, name: str, lowest: int, highest: int) -> int:
 
 
 def _items(text: str, option: str, help_text: str) -> list[str]:
-    items = [item.strip() for item in text.split(",")]
+    items = [item.strip() for item in _COMMA.split(text)]
     if not all(items):
         where = "is empty" if len(items) == 1 else f"{quoted(text)} has an empty item"
         raise RequestError(f"{option} {where}: {help_text}")

@@ -21,12 +21,13 @@ from slubviz.model.booted import BootedKernel
 from slubviz.model.errors import UserError
 from slubviz.model.invariants import check
 from slubviz.model.kernels import KernelVariant
-from slubviz.model.plan import Phase, Start, phases_for, size_below, warm_up_ops
+from slubviz.model.plan import Phase, Setting, Start, phases_for, point_below, warm_up_ops
 from slubviz.model.published import lookup
 from slubviz.model.requests import SessionSpec, session_job
 from slubviz.model.results import CellResult, error_percent
 from slubviz.model.snapshot import PhaseView, ProgressSeries, Snapshot
 from slubviz.model.snapshot_builder import build_snapshot
+from slubviz.model.workload_table import SMALLEST_SIZE
 
 #: Micro-ops between two points of the live plot: a tenth of the phase's operations within these limits.
 FEWEST_SAMPLE_MICRO_OPS, MOST_SAMPLE_MICRO_OPS = 200, 1 << 15
@@ -93,11 +94,12 @@ class Session:
         drained, and all counts and clocks start at zero, so that counters are those of a machine just
         booted.  False if the kernel program failed or did not come to an end.
         """
-        size = size_below(self.spec.sizes[0])
-        if size is None:
+        point = point_below(self.job.workload, self.job.points[0])
+        if point is None:
             return True
         cpus = self.machine_spec.cpus
-        stages = phases_for(self.spec.asked_tests, size, warm_up_ops(self.spec.ops, cpus), cpus)
+        setting = Setting(warm_up_ops(self.spec.ops, cpus), cpus, self.spec.seed, self.job.parameters)
+        stages = phases_for(self.spec.asked_tests, point, setting)
         for starts in (
             *(phase.starts for phase in stages),
             tuple(Start(cpu, "drain_local_pages", ()) for cpu in range(cpus)),
@@ -233,7 +235,7 @@ class Session:
     def _check_invariants(self) -> None:
         phase = self.phase
         assert phase is not None
-        from_slabs = self.job.family.cache_index(phase.size_bytes, self.machine_spec) is not None
+        from_slabs = self.job.family.cache_index(phase.size_bytes or 1, self.machine_spec) is not None
         problems = check(self.booted, expected_allocated=phase.kept_after if from_slabs else 0)
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -263,7 +265,7 @@ class Session:
         phase = self.phase
         if phase is None or not phase.measured:
             return
-        per_cpu = np.array([self._measured_cycles(start.cpu) for start in phase.starts]) / phase.ops
+        per_cpu = np.array([self._measured_cycles(start.cpu) for start in phase.starts]) / phase.divisor
         mean = float(per_cpu.mean())
         published = self._published(phase)
         self.results.append(
@@ -273,6 +275,8 @@ class Session:
                 test=phase.test,
                 operation=phase.operation,
                 size_bytes=phase.size_bytes,
+                objects=phase.objects,
+                seed=self.spec.seed,
                 cpus=self.machine_spec.cpus,
                 ops=phase.ops,
                 cycles_per_op=mean,
@@ -344,7 +348,7 @@ class Session:
         blocks = self.machine.cpu_blocks()
         elapsed = (blocks[busy, L.C_CLOCK] - self._clock_before) / L.MILLI
         # A cell of test F counts all frees against the operations of one CPU.
-        scale = phase.operations_per_cpu / phase.ops
+        scale = phase.operations_per_cpu / phase.divisor
         point = (int(done.sum()), float((elapsed / done[busy]).mean()) * scale)
         last = (self._sample_operations[-1:], self._sample_cycles[-1:])
         if last == ([point[0]], [point[1]]):
@@ -355,7 +359,14 @@ class Session:
     def _published(self, phase: Phase) -> tuple[float, float] | None:
         if not self.job.comparable:
             return None
-        return lookup(self.machine_spec.name, phase.test, self.variant.name, phase.size_bytes)
+        return lookup(
+            self.machine_spec.name,
+            phase.test,
+            self.variant.name,
+            phase.size_bytes,
+            operation=phase.operation,
+            objects=phase.objects,
+        )
 
     def phase_view(self) -> PhaseView | None:
         """The running phase as a view shows it."""
@@ -374,6 +385,7 @@ class Session:
             published[0] if published and phase.measured else None,
             published[1] if published and phase.measured else None,
             phase.ops,
+            phase.objects,
         )
 
     def progress_series(self) -> ProgressSeries:
@@ -383,8 +395,8 @@ class Session:
         )
 
     def shown_size(self) -> int:
-        """The size whose cache a snapshot shows: the running phase's, or the last one's."""
-        return self.phases[min(max(self._phase_index, 0), len(self.phases) - 1)].size_bytes
+        """The size whose cache a snapshot shows: the running or last phase's; 8 if it has no objects."""
+        return self.phases[min(max(self._phase_index, 0), len(self.phases) - 1)].size_bytes or SMALLEST_SIZE
 
     def shown_cache(self) -> int | None:
         """Index of the shown kmalloc cache, None for the page allocator's sizes."""

@@ -41,6 +41,10 @@ def known_tests() -> dict[str, str]:
     return dict(OPERATIONS)
 
 
+def runnable_tests(request: RunRequest) -> tuple[str, ...]:
+    return tuple(test for test in OPERATIONS if test != "F" or (request.cpus or 8) > 1)
+
+
 def default_sizes(machine: str) -> tuple[int, ...]:
     return SIZES
 
@@ -57,20 +61,26 @@ def validate(request: RunRequest) -> None:
 
 def run_cells(request: RunRequest, progress: Callable[[Progress], None] | None = None) -> list[CellResult]:
     sizes = request.sizes or SIZES
-    names = [(kernel, test, size) for kernel in request.kernels for test in request.tests for size in sizes]
+    names = [
+        (kernel, test, size, seed)
+        for kernel in request.kernels
+        for test in request.tests
+        for size in sizes
+        for seed in request.asked_seeds
+    ]
     cells: list[CellResult] = []
-    for kernel, test, size in names:
+    for kernel, test, size, seed in names:
         if not cells and "FAKE_STARTED" in os.environ:
             Path(os.environ["FAKE_STARTED"]).touch()
         time.sleep(float(os.environ.get("FAKE_SLEEP_SECONDS", "0")))
-        cells.append(_cell(request, kernel, test, size))
+        cells.append(_cell(request, kernel, test, size, seed))
         if progress is not None:
             progress(Progress(len(cells), len(names), kernel, test, size, 1000 * len(cells)))
     return cells
 
 
-def _cell(request: RunRequest, kernel: str, test: str, size: int) -> CellResult:
-    cycles = _FACTORS[kernel] * (80 + size / 8 + request.seed) * (3 if test in "DF" else 1)
+def _cell(request: RunRequest, kernel: str, test: str, size: int, seed: int) -> CellResult:
+    cycles = _FACTORS[kernel] * (80 + size / 8 + seed) * (3 if test in "DF" else 1)
     published = lookup(request.machine, test, kernel, size)
     low, high = published if published is not None else (None, None)
     return CellResult(
@@ -87,9 +97,10 @@ def _cell(request: RunRequest, kernel: str, test: str, size: int) -> CellResult:
         published_low=low,
         published_high=high,
         error_percent=error_percent(cycles, published),
-        counters={"ALLOC_FASTPATH": request.ops - 1, "ALLOC_SLOWPATH": 1},
+        counters={"ALLOC_FASTPATH": request.ops - 1, "ALLOC_SLOWPATH": seed},
         micro_ops=30 * request.ops,
         simulated_seconds=cycles * request.ops / 2.33e9,
+        seed=seed,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -81,6 +82,61 @@ def test_a_published_range_is_a_band() -> None:
 def test_a_wide_spread_is_drawn_on_a_log_scale() -> None:
     figure = drawn(run_cells(REQUEST))
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "linear", "log"]
+
+
+def bulk_and_other_cells() -> list[CellResult]:
+    """A bulk test with a published value, two operations of one test, a test that sweeps nothing."""
+
+    def cell(test: str, operation: str, size: int, objects: int | None, cycles: float) -> CellResult:
+        known = cycles if test != "kmalloc-kfree" else None
+        return CellResult(
+            "m", "slub", test, operation, size, 1, 10, cycles, cycles, cycles, known, known, objects=objects
+        )
+
+    return [
+        *(cell("bulk", "alloc+free", 256, n, 100.0 + n) for n in (250, 1, 32)),
+        *(
+            cell("kmalloc-kfree", op, size, None, size + 1.0)
+            for size in (8, 16)
+            for op in ("kmalloc", "kfree")
+        ),
+        *(cell("irq-cmpxchg", op, 0, None, 50.0) for op in ("cmpxchg_local", "irq_restore", "irq_save")),
+    ]
+
+
+def test_a_panel_per_operation_and_bars_where_nothing_is_swept() -> None:
+    figure = drawn(bulk_and_other_cells())
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["bulk   alloc+free", "kmalloc-kfree   kmalloc", "kmalloc-kfree   kfree", "irq-cmpxchg"]
+    bulk, _, kfree, irq = figure.axes
+    assert [(1.0, 101.0), (32.0, 132.0), (250.0, 350.0)] in [
+        list(map(tuple, line.get_xydata().tolist())) for line in bulk.get_lines()
+    ]
+    assert (bulk.get_xlabel(), kfree.get_xlabel(), irq.get_xlabel()) == (
+        "objects per bulk call",
+        "object size in bytes",
+        "",
+    )
+    heights = [bar.get_height() for bar in irq.patches]
+    assert heights == [50.0] * 6  # three simulated, three published outlines
+    assert [tick.get_text() for tick in irq.get_xticklabels()] == ["cmpxchg_local", "irq_restore", "irq_save"]
+    png = results_png(replace(REQUEST, tests=("bulk", "irq-cmpxchg")), bulk_and_other_cells())
+    assert pixels(png).shape == (1080, 1920, 3)
+
+
+def test_the_mean_over_seeds_is_drawn_with_its_spread() -> None:
+    runs = [
+        replace(cell, cycles_per_op=cycles, seed=seed)
+        for cell in bulk_and_other_cells()
+        for seed, cycles in ((1, 90.0), (2, 130.0))
+    ]
+    figure = drawn(runs)
+    lines = [list(map(tuple, line.get_xydata().tolist())) for line in figure.axes[0].get_lines()]
+    assert [(1.0, 110.0), (32.0, 110.0), (250.0, 110.0)] in lines
+    (spread,) = figure.axes[0].collections
+    assert [segment.tolist() for segment in spread.get_segments()] == [
+        [[x, 90.0], [x, 130.0]] for x in (1.0, 32.0, 250.0)
+    ]
 
 
 @pytest.mark.parametrize("sizes", [(64,), (96, 192)])

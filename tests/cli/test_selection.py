@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 
 from slubviz.model.errors import RequestError, UserError
 from slubviz.model.selection import (
+    LARGEST_SEED,
     LARGEST_SIZE_BYTES,
+    MOST_SEEDS,
     parse_count,
     parse_kernels,
+    parse_objects,
     parse_options,
+    parse_seeds,
     parse_sizes,
     parse_tests,
 )
@@ -95,7 +99,14 @@ def refusal(parse: Callable[[str], object], text: str) -> str:
 
 @given(st.text(max_size=80))
 def test_any_text_is_taken_or_refused_in_one_line(text: str) -> None:
-    for parse in (parse_sizes, lambda t: parse_tests(t, TESTS), lambda t: parse_options([t])):
+    parsers: tuple[Callable[[str], object], ...] = (
+        parse_sizes,
+        parse_objects,
+        parse_seeds,
+        lambda t: parse_tests(t, TESTS),
+        lambda t: parse_options([t]),
+    )
+    for parse in parsers:
         assert len(refusal(parse, text).splitlines()) == 1
 
 
@@ -116,6 +127,8 @@ def test_tests(text: str, tests: tuple[str, ...]) -> None:
 
 def test_a_name_with_a_hyphen_is_a_name_before_it_is_a_range() -> None:
     assert parse_tests("alloc-free", ("A", "alloc-free")) == ("alloc-free",)
+    with pytest.raises(RequestError, match="unknown test 'aloc-free'; did you mean alloc-free"):
+        parse_tests("aloc-free", ("A", "alloc-free"))
 
 
 @pytest.mark.parametrize(
@@ -137,6 +150,53 @@ def test_bad_tests(text: str, part: str) -> None:
 
 def test_kernels_keep_the_order_given() -> None:
     assert parse_kernels(["slub+,slub", "slub", "./mine.py"]) == ("slub+", "slub", "./mine.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [
+        ("5", (5,)),
+        ("1-4", (1, 2, 3, 4)),
+        ("7,1 - 3, 2", (1, 2, 3, 7)),
+        ("0", (0,)),
+        (f"{LARGEST_SEED}", (LARGEST_SEED,)),
+        ("3-3", (3,)),
+    ],
+)
+def test_seeds(text: str, seeds: tuple[int, ...]) -> None:
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "is empty"),
+        ("1,", "empty item"),
+        ("-1", "not a seed"),
+        ("1-", "not a seed"),
+        ("1-2-3", "not a seed"),
+        ("x", "give seeds such as"),
+        ("1.5", "not a seed"),
+        (str(LARGEST_SEED + 1), "not a seed"),
+        ("9" * 5000, "not a seed"),
+        ("9-3", "write 3-9"),
+        ("1-1000000000000", f"at most {MOST_SEEDS}"),
+        ("1-600,1000-1600", f"names 1201 seeds; at most {MOST_SEEDS}"),
+    ],
+)
+def test_bad_seeds(text: str, part: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_seeds(text)
+    assert part in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_objects_per_call() -> None:
+    assert parse_objects("all") is None
+    assert parse_objects("32,1, 30,1") == (1, 30, 32)
+    for text in ("0", "-1", "x", "1:4", "1e3", "9" * 5000):
+        with pytest.raises(RequestError, match="is not a number of objects"):
+            parse_objects(text)
 
 
 @pytest.mark.parametrize("values", [[""], ["slub,"], []])
