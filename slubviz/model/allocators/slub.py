@@ -1,14 +1,15 @@
-"""SLUB of Linux 2.6.24-rc1, and with the ten patches of the cover mail of October 2007 (SLUB+).
+"""SLUB of Linux 2.6.24-rc1, with the ten patches of the cover mail of October 2007 (SLUB+) or without, and
+SLUB of 2.6.25: structures, slow paths, kmalloc.
 
-Each patch is an option, ``PATCH_01`` to ``PATCH_10``; none gives "SLUB", all of them give "SLUB+".
-02 and 05 only change the shape of the compiled code (what is not expanded in place, one exit), which
-this compiler does not have; they are listed for completeness.  08 needs 06: the compare-and-exchange
-relies on end markers that differ from slab to slab.
+How a CPU's freelist is kept, and the fast paths on it, are in a file of their own (slub_fastpath.py or
+another), so that variants exchange just that.  Each patch is an option, ``PATCH_01`` to ``PATCH_10``;
+none gives "SLUB", all of them give "SLUB+".  02 and 05 only change the shape of the compiled code, which this
+compiler does not have.  08 is in slub_fastpath.py and needs 06: its compare-and-exchange relies on end marks
+that differ from slab to slab.  Four more options, MIN_PARTIAL=5 and patch 01 give 2.6.25-rc4.
 
-Two faults of the posted code are here as they were.  A slab that an interrupt installed while
-interrupts were on for new_slab is preferred to the new one, and its local freelist is lost (see
-get_new_slab).  With patch 10 it is not even looked at whether that slab has an object left: what is
-handed out then is its end marker.
+Two faults of the posted code are here as they were.  A slab that an interrupt installed while interrupts were
+on for new_slab is preferred to the new one, and its local freelist is lost (FLUSH_INSTALLED_SLAB is the
+remedy).  With patch 10 that slab need not have an object left: its end marker is handed out then.
 
 Left out: debugging (red zones, tracking, the full list), sysfs, merging, cpu hotplug, zeroing on
 allocation.  Counters are those of 2.6.25, where the same code counts; 2.6.24 had none.  ALLOC_REFILL
@@ -22,17 +23,20 @@ PATCH_04 = option(0, "no test for a valid object on the fast path")
 PATCH_05 = option(0, "a single exit of __slab_alloc (no effect here)")
 PATCH_06 = option(0, "an end marker of its own for each slab")
 PATCH_07 = option(0, "objects per slab copied to the per-cpu structure")
-PATCH_08 = option(0, "fast paths with cmpxchg_local instead of disabled interrupts")
 PATCH_09 = option(0, "own slab lock: one locked operation, unlock by a plain store")
 PATCH_10 = option(0, "slow path in the order in which it usually runs")
+
+FLUSH_INSTALLED_SLAB = option(0, "2.6.24-rc2: a slab installed while pages were fetched is flushed")
+FREE_TO_TAIL = option(0, "2.6.24: a full slab that gets an object back goes to the list's tail")
+PLAIN_BIT_UNLOCK = option(0, "2.6.25-rc1: the slab lock's bit is cleared without a locked operation")
+KMALLOC_4K = option(0, "2.6.25-rc2: kmalloc caches up to one page; see kernel slub-2.6.25")
 
 FROZEN = 1 << PG_active
 LOCKED = 1 << PG_locked
 MIN_PARTIAL = option(2, "slabs kept on a node's partial list even when empty")
-KMALLOC_CACHES = PAGE_SHIFT
-KMALLOC_MAX = PAGE_SIZE // 2
+KMALLOC_CACHES = PAGE_SHIFT + (1 if KMALLOC_4K else 0)
+KMALLOC_MAX = PAGE_SIZE if KMALLOC_4K else PAGE_SIZE // 2
 ZERO_SIZE_PTR = 16
-EMPTY_FREELIST = PATCH_06
 
 ALLOC_FASTPATH = counter()
 ALLOC_SLOWPATH = counter()
@@ -60,16 +64,6 @@ LARGE_FREE = counter()
 
 class free_object(struct):
     next: ptr
-
-
-class kmem_cache_cpu(struct):
-    """A CPU's slab.  32 bytes on 64-bit machines; two of them share a cache line."""
-    freelist: ptr
-    page: ptr[page]
-    node: int32
-    offset: uint32
-    objsize: uint32
-    objects: uint32
 
 
 class kmem_cache_node(struct):
@@ -132,29 +126,12 @@ def node_match(c: kmem_cache_cpu, node):
     return 1
 
 
-@inline
-def is_end(object):
-    """Whether a cpu freelist is empty."""
-    if PATCH_06:
-        return object & 1
-    return object == NULL
-
-
-@inline
-def end_of(page: page):
-    """What ends this slab's freelist."""
-    if PATCH_06:
-        return page.end
-    return NULL
-
-
 # --- the lock of a slab: bit PG_locked of page->flags ---------------------------------------------
 
 
 @inline
 def slab_lock(page: page):
-    """Returns the page's state; with patch 09 the callers carry it until the unlock writes it
-    back."""
+    """The page's state; with patch 09 the callers carry it until the unlock writes it back."""
     count(SLAB_LOCK)
     preempt_off()
     if PATCH_09:
@@ -171,7 +148,7 @@ def slab_lock(page: page):
 
 @inline
 def slab_trylock(page: page):
-    """The page's state, or 0 if somebody has the lock (a slab's state is never 0)."""
+    """The page's state (never 0), or 0 if somebody has the lock."""
     preempt_off()
     if PATCH_09:
         state = page.flags & ~LOCKED
@@ -194,6 +171,8 @@ def slab_unlock(page: page, state):
         smp_wmb()
         lock_released(page.flags)
         page.flags = state
+    elif PLAIN_BIT_UNLOCK:
+        bit_spin_unlock_nonatomic(page.flags, PG_locked)
     else:
         bit_spin_unlock(page.flags, PG_locked)
     preempt_on()
@@ -228,8 +207,7 @@ def is_frozen(page: page, state):
 
 @inline
 def set_freepointer(object: free_object, next):
-    """The link lies in the object's first word: kmalloc caches have no constructor, so their
-    offset is 0."""
+    """The link lies in the first word: kmalloc caches have no constructor, so their offset is 0."""
     object.next = next
 
 
@@ -413,23 +391,23 @@ def unfreeze_slab(s: kmem_cache, page: page, tail, state):
 
 
 def deactivate_slab(s: kmem_cache, c: kmem_cache_cpu, state):
-    """Give up the cpu slab, which is locked: its local objects go back to the slab's own
-    freelist."""
+    """Give up the cpu slab, which is locked: its local objects go back to the slab's own freelist."""
     page = c.page
     tail = 0
     if PATCH_01:
         tail = 1
     if page.freelist != end_of(page):
         count(DEACTIVATE_REMOTE_FREES)
-    object = cast(free_object, c.freelist)
+    object = cast(free_object, get_freelist(c))
     while not is_end(object):
         if PATCH_01:
             tail = 0
-        c.freelist = object.next
+        following = detach_first(c, object)
         object.next = page.freelist
         page.freelist = object
         page.inuse -= 1
-        object = cast(free_object, c.freelist)
+        object = cast(free_object, next_detached(c, following))
+    all_detached(c)
     c.page = NULL
     unfreeze_slab(s, page, tail, state)
 
@@ -449,7 +427,7 @@ def load_freelist(s: kmem_cache, c: kmem_cache_cpu, state):
     page = c.page
     owner_note(page)
     object = cast(free_object, page.freelist)
-    c.freelist = object.next
+    set_freelist(c, object.next)
     if PATCH_07:
         page.inuse = c.objects
     else:
@@ -466,7 +444,7 @@ def get_new_slab(s: kmem_cache, gfpflags, node):
 
     If the caller may wait, interrupts are on meanwhile, so that another task or an interrupt may have
     given this CPU a slab, or the task may run elsewhere.  A cpu slab that fits is then preferred and the
-    new one discarded; its local freelist is not looked at, and so is lost.
+    new one discarded; its local freelist is not looked at, and so is lost.  From 2.6.24-rc2 on it is flushed.
     """
     if gfpflags & GFP_WAIT:
         irq_enable()
@@ -478,7 +456,7 @@ def get_new_slab(s: kmem_cache, gfpflags, node):
     count(ALLOC_SLAB)
     c = get_cpu_slab(s)
     if c.page != NULL:
-        if node_match(c, node):
+        if not FLUSH_INSTALLED_SLAB and node_match(c, node):
             discard_slab(s, page)
             return slab_lock(c.page) | FROZEN
         flush_slab(s, c)
@@ -494,14 +472,17 @@ def get_new_slab(s: kmem_cache, gfpflags, node):
 def __slab_alloc(s: kmem_cache, gfpflags, node, c: kmem_cache_cpu) -> ptr:
     """Slow path: the CPU's own freelist is empty or of the wrong node."""
     flags = 0
-    if PATCH_08:
+    if LOCKLESS:
         flags = irq_save()
-        preempt_on()
+        if ENTERED_WITH_PREEMPT_OFF:
+            preempt_on()
+        elif CONFIG_PREEMPT:
+            c = get_cpu_slab(s)  # the task may run elsewhere by now
     object = NULL
     state = 0
     if c.page != NULL:
         state = slab_lock(c.page)
-        if node_match(c, node):
+        if node_match(c, node) and may_refill(c):
             if c.page.freelist != end_of(c.page):
                 count(ALLOC_REFILL)
                 object = load_freelist(s, c, state)
@@ -524,43 +505,10 @@ def __slab_alloc(s: kmem_cache, gfpflags, node, c: kmem_cache_cpu) -> ptr:
             object = load_freelist(s, c, state)
         else:
             deactivate_slab(s, c, state)
-    if PATCH_08:
-        preempt_off()
+    if LOCKLESS:
+        if ENTERED_WITH_PREEMPT_OFF:
+            preempt_off()
         irq_restore(flags)
-    return object
-
-
-@inline
-def slab_alloc(s: kmem_cache, gfpflags, node) -> ptr:
-    """Fast path: pop the CPU's own freelist."""
-    if PATCH_08:
-        preempt_off()
-        c = get_cpu_slab(s)
-        object = cast(free_object, c.freelist)
-        while True:
-            if is_end(object) or not node_match(c, node):
-                object = cast(free_object, __slab_alloc(s, gfpflags, node, c))
-                break
-            found = cmpxchg_local(c.freelist, object, object.next)
-            if found == object:
-                count(ALLOC_FASTPATH)
-                break
-            object = cast(free_object, c.freelist)
-        preempt_on()
-    else:
-        flags = irq_save()
-        c = get_cpu_slab(s)
-        object = cast(free_object, c.freelist)
-        if is_end(object) or not node_match(c, node):
-            object = cast(free_object, __slab_alloc(s, gfpflags, node, c))
-        else:
-            c.freelist = object.next
-            count(ALLOC_FASTPATH)
-        irq_restore(flags)
-    if PATCH_04:
-        instructions(1)  # test for zeroing
-    else:
-        instructions(2)  # tests for zeroing and for a valid object
     return object
 
 
@@ -570,7 +518,7 @@ def slab_alloc(s: kmem_cache, gfpflags, node) -> ptr:
 def __slab_free(s: kmem_cache, page: page, object: free_object):
     """Slow path: the object goes to its slab's own freelist, under the slab's lock."""
     flags = 0
-    if PATCH_08:
+    if LOCKLESS:
         flags = irq_save()
     count(FREE_SLOWPATH)
     state = slab_lock(page)
@@ -587,51 +535,22 @@ def __slab_free(s: kmem_cache, page: page, object: free_object):
             count(FREE_REMOVE_PARTIAL)
             remove_partial(s, page)
         slab_unlock(page, state)
-        if PATCH_08:
+        if DISCARD_WITH_IRQS_ON:
             irq_restore(flags)
         count(FREE_SLAB)
         discard_slab(s, page)
+        if LOCKLESS and not DISCARD_WITH_IRQS_ON:
+            irq_restore(flags)
         return
     elif prior == end_of(page):
         # The slab was full, so it was on no list.
         count(FREE_ADD_PARTIAL)
         if PATCH_03:
-            add_partial(s, page, 0)
+            add_partial(s, page, FREE_TO_TAIL)
         else:
-            add_partial_to(get_node(s, page_to_nid(page)), page, 0)
+            add_partial_to(get_node(s, page_to_nid(page)), page, FREE_TO_TAIL)
     slab_unlock(page, state)
-    if PATCH_08:
-        irq_restore(flags)
-
-
-@inline
-def slab_free(s: kmem_cache, page: page, object: free_object):
-    """Fast path: the object belongs to the cpu slab; push it on the CPU's own freelist."""
-    if PATCH_08:
-        preempt_off()
-        c = get_cpu_slab(s)
-        while True:
-            # The freelist is read before the slab: if the slab changes after this, the freelist
-            # does too.
-            freelist = c.freelist
-            barrier()
-            if page != c.page or c.node < 0:
-                __slab_free(s, page, object)
-                break
-            object.next = freelist
-            if cmpxchg_local(c.freelist, freelist, object) == freelist:
-                count(FREE_FASTPATH)
-                break
-        preempt_on()
-    else:
-        flags = irq_save()
-        c = get_cpu_slab(s)
-        if page == c.page and c.node >= 0:
-            object.next = c.freelist
-            c.freelist = object
-            count(FREE_FASTPATH)
-        else:
-            __slab_free(s, page, object)
+    if LOCKLESS:
         irq_restore(flags)
 
 

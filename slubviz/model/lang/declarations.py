@@ -155,11 +155,14 @@ def _read_assignment(unit: Unit, source: Source, node: ast.Assign, reserved: fro
             unit.counters[target.id] = len(unit.counters)
             return
         if value.func.id == "option":
-            usage = 'NAME = option(default, "what it chooses")'
-            default, doc = constants.plain_arguments(source, value, 2, 2, usage)
+            ranged = len(value.args) > 2
+            usage = f'NAME = option(default, "what it chooses"{", lowest, highest" if ranged else ""})'
+            default, doc, *limits = constants.plain_arguments(source, value, 2, 4 if ranged else 2, usage)
             if not isinstance(doc, ast.Constant) or not isinstance(doc.value, str):
                 raise source.error(doc, "an option's description is text", f"write {usage}")
-            unit.option_decls[target.id] = OptionDecl(source, target, default, doc.value)
+            if len(limits) == 1:
+                raise source.error(limits[0], "a range has two ends", f"write {usage}")
+            unit.option_decls[target.id] = OptionDecl(source, target, default, doc.value, tuple(limits))
             return
     unit.constants[target.id] = ConstantDecl(source, target, value)
 
@@ -181,7 +184,15 @@ def _settle_options(unit: Unit, overrides: Mapping[str, int]) -> None:
             )
     for name, decl in unit.option_decls.items():
         default = constants.evaluate(unit, decl.source, decl.default)
-        unit.options[name] = Option(name, wrap(int(overrides.get(name, default))), default, decl.doc)
+        value = wrap(int(overrides.get(name, default)))
+        if decl.limits:
+            lowest, highest = (constants.evaluate(unit, decl.source, limit) for limit in decl.limits)
+            if not lowest <= value <= highest:
+                message = f"option {name} goes from {lowest} to {highest}, not {value}"
+                if name in overrides:
+                    raise KernelLanguageError(message, file="options", line=0, column=0, text="")
+                raise decl.source.error(decl.node, message)
+        unit.options[name] = Option(name, value, default, decl.doc)
 
 
 def _read_signature(unit: Unit, decl: FunctionDecl) -> None:

@@ -150,7 +150,7 @@ def _memory_text(row: _Row) -> str:
         return f"{row.name('a')} = {name} {row.memory()} {row.name('c')}"
     if op in (Op.LOCK, Op.UNLOCK, Op.UNLOCK_LOCKED):
         return f"{name} {row.memory()} bits {row.aux:#x}"
-    if op is Op.TRYLOCK:
+    if op in (Op.TRYLOCK, Op.LOCK_IRQSAVE):
         return f"{row.name('a')} = {name} {row.memory()} bits {row.aux:#x}"
     if op is Op.LOCK_NOTE:
         return f"{('lock_released', 'lock_acquired', 'lock_contended')[row.imm]} {row.memory(row.aux)}"

@@ -18,7 +18,7 @@ REGISTER_FIELDS: dict[Op, str] = {
     **dict.fromkeys(_IMMEDIATE, "ab"),
     **dict.fromkeys(_BRANCH, "bc"),
     **dict.fromkeys(_BRANCH_IMMEDIATE, "b"),
-    **dict.fromkeys((Op.MOV, Op.NEG, Op.NOT, Op.FLS, Op.LD, Op.LDS, Op.TRYLOCK), "ab"),
+    **dict.fromkeys((Op.MOV, Op.NEG, Op.NOT, Op.FLS, Op.LD, Op.LDS, Op.TRYLOCK, Op.LOCK_IRQSAVE), "ab"),
     **dict.fromkeys((Op.LI, Op.LI64, Op.CALL, Op.IRQ_SAVE, Op.RDTSC, Op.CPU_ID, Op.NODE_ID), "a"),
     **dict.fromkeys((Op.RET, Op.LOCK, Op.UNLOCK, Op.UNLOCK_LOCKED, Op.LOCK_NOTE, Op.IRQ_RESTORE), "b"),
     **dict.fromkeys((Op.CMPXCHG_LOCAL, Op.CMPXCHG), "abcx"),

@@ -191,7 +191,7 @@ def _lock(op: Op, *, bit: bool = False, note: int | None = None) -> Compile:
             b.emit(op, node, b=base, imm=note, aux=imm, size=size)
             return None
         bits = _bit(b, node.args[1]) if bit else 1
-        if op is not Op.TRYLOCK:
+        if op not in (Op.TRYLOCK, Op.LOCK_IRQSAVE):
             b.emit(op, node, b=base, imm=imm, aux=bits, size=size)
             return None
         target = _target(b, dest)
@@ -376,6 +376,7 @@ _ALL = (
     _entry("atomic_dec(field)", _atomic_add(-1), value=True),
     _entry("spin_lock(field)", _lock(Op.LOCK)),
     _entry("spin_unlock(field)", _lock(Op.UNLOCK)),
+    _entry("spin_lock_irqsave(field)", _lock(Op.LOCK_IRQSAVE), value=True),
     _entry("spin_trylock(field)", _lock(Op.TRYLOCK), value=True),
     _entry("bit_spin_lock(field, bit)", _lock(Op.LOCK, bit=True)),
     _entry("bit_spin_trylock(field, bit)", _lock(Op.TRYLOCK, bit=True), value=True),

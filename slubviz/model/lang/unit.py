@@ -29,12 +29,13 @@ class ConstantDecl:
 
 @dataclass(eq=False)
 class OptionDecl:
-    """``NAME = option(default, "doc")``."""
+    """``NAME = option(default, "doc")`` or ``NAME = option(default, "doc", lowest, highest)``."""
 
     source: Source
     node: ast.AST
     default: ast.expr
     doc: str
+    limits: tuple[ast.expr, ...] = ()  #: none, or the lowest and the highest value
 
 
 @dataclass(eq=False)
