@@ -10,7 +10,21 @@ inner_caches.py.  A line that another middle cache under the same L2 may write, 
 while one holds it, is fetched from there at the cost of a transfer within the L2; of several such transfers
 the dearest counts.
 
-What is left out: bandwidth and bus occupancy, instruction fetches, translation look-aside buffers.
+Each node has a bus to its memory.  A line that comes from memory or from another outer cache occupies the bus
+of the node that its memory is on; so does a line that falls out of an outer cache to make room, and one that
+the adjacent-line prefetcher brings.  A request waits until the bus is free.
+
+Two prefetchers, both optional.  The stream prefetcher follows walks of a short constant stride through a page
+(``stream_lead``) and shortens what a miss of the outer cache takes (``after_prefetch``).  The adjacent-line
+prefetcher brings the other line of an aligned pair with each such miss (``fetch_neighbour``).
+
+Lines that waiting CPUs poll are served one request after another (``contended_access``): writes, and reads that
+the reader's outer cache cannot answer.
+
+What is left out: instruction fetches, translation look-aside buffers.  Writing a line back takes its turn on
+the bus whether the line was modified or not, at the node of the line that takes its place, and no time of the
+CPU.  A line that was prefetched is in the cache at once.  The bus and a polled line serve requests in the
+order in which the engine executes them, which is that of the clocks but for CPUs that have just waited.
 
 Entries of L2 tags: ``line``.  0 is empty (line 0 is the NULL page, never accessed).  Within a set the most
 recently used way comes first.  Directory row: ``line, info``;
@@ -39,7 +53,9 @@ from slubviz.hw.layout import (
     C_PACKAGE,
     C_POLLED_LINE,
     C_POLLED_UNTIL,
+    C_STORE_BUSY,
     CPU_WORDS,
+    H_BUS,
     H_COARSE_SHIFT,
     H_COUNTER_WORDS,
     H_COUNTERS,
@@ -54,12 +70,14 @@ from slubviz.hw.layout import (
     H_L2_PER_PACKAGE,
     H_L2_SETS,
     H_L2_WAYS,
+    H_LINE_BUSY,
     H_LINE_SHIFT,
     H_MIDDLE_WAYS,
     H_PAGE_SHIFT,
     H_POLLED_HIT,
     H_STRIDE_ENTRIES,
     H_STRIDES,
+    LINE_BUSY_ENTRIES,
     N_L2_EVICTION,
     N_L2_HIT,
     N_L3_EVICTION,
@@ -73,6 +91,8 @@ from slubviz.hw.layout import (
     N_TRANSFER_SIBLING,
     N_TRANSFER_SYSTEM,
     N_UPGRADE,
+    P_ADJACENT_LINE,
+    P_BUS_TRANSACTION,
     P_L2_HIT,
     P_MEMORY_LOCAL,
     P_MEMORY_REMOTE,
@@ -226,13 +246,16 @@ def directory_forget(S, l2, line):
         S[row + 1] = info
 
 
-@njit("void(int64[::1], int64, int64, int64)", internal=True)
+@njit("int64(int64[::1], int64, int64, int64)", internal=True)
 def l2_insert(S, l2, line, counters):
-    """Put a line in front of its set; the last way falls out, and out of the caches above."""
+    """Put a line in front of its set; the last way falls out, and out of the caches above: 1 if it held
+    one."""
     ways = S[H_L2_WAYS]
     t = S[H_L2] + (l2 * S[H_L2_SETS] + (line & (S[H_L2_SETS] - 1))) * ways
     victim = S[t + ways - 1]
+    evicted = 0
     if victim != 0:
+        evicted = 1
         S[counters + (N_L3_EVICTION if S[H_MIDDLE_WAYS] else N_L2_EVICTION)] += 1
         inner_change(S, l2, victim, 0)
         S[t + ways - 1] = 0
@@ -240,6 +263,7 @@ def l2_insert(S, l2, line, counters):
     for k in range(ways - 1, 0, -1):
         S[t + k] = S[t + k - 1]
     S[t] = line
+    return evicted
 
 
 @njit("int64(int64[::1], int64[::1], int64, int64, int64)", internal=True)
@@ -301,32 +325,106 @@ def take_from_others(S, P, row, line, block, counters, write):
 
 
 @njit("int64(int64[::1], int64, int64, int64, int64)", internal=True)
-def stride_seen(S, cpu, pc, line, reach):
-    """Whether this micro-op's misses walk within a page with a constant stride of at most ``reach`` lines.
+def stream_lead(S, cpu, line, reach, now):
+    """How long ago the stream prefetcher may have asked for this line, in millicycles; below 0: it has not.
 
-    Remembers this miss.  Three equal strides in a row make the prefetcher run ahead.
+    It has when the accesses of this page that missed the L1, whichever cache answered, had the same stride of
+    1 to ``reach`` lines, up or down, three times in a row, this time included.  It asks for the next line when
+    the one before is accessed (a store: when it leaves the store buffer, which may be later than ``now`` of a
+    load).  Remembers this access; one of the same line as before it changes only the time.  Pages share the
+    table's entries, by their last bits.
     """
     entries = S[H_STRIDE_ENTRIES]
-    if entries == 0:
-        return 0
-    e = S[H_STRIDES] + (cpu * entries + pc % entries) * STRIDE_WORDS
+    page = line >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT])
+    e = S[H_STRIDES] + (cpu * entries + page % entries) * STRIDE_WORDS
     stride = line - S[e]
-    same_page = (line ^ S[e]) >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT]) == 0
-    confident = 0
-    if stride == S[e + 1] and abs(stride) <= reach:
-        if S[e + 2] < 3:
-            S[e + 2] += 1
-        if S[e + 2] >= 2 and same_page:
-            confident = 1
-    else:
+    lead = -1
+    if S[e] >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT]) != page or abs(stride) > reach:
+        S[e + 1] = 0
+        S[e + 2] = 0
+    elif stride != 0 and stride == S[e + 1]:
+        S[e + 2] += 1
+        if S[e + 2] >= 2:
+            lead = now - S[e + 3]
+    elif stride != 0:
         S[e + 1] = stride
         S[e + 2] = 0
     S[e] = line
-    return confident
+    S[e + 3] = now
+    return lead
 
 
-@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64, int64)", internal=True)
-def access_slow(S, P, cpu, line, write, pc, home_node, clock):
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64)", internal=True)
+def after_prefetch(S, P, counters, latency, lead, write):
+    """What is left of a latency when the stream prefetcher asked for the line ``lead`` millicycles ago.
+
+    The streamer at the outer cache follows loads and stores; how far it gets ahead is a share of the latency.
+    The prefetchers at the L1 follow loads only, so a load is spared the lead as well, down to a hit of the
+    outer cache.
+    """
+    S[counters + N_PREFETCHED] += 1
+    latency = latency * P[P_PREFETCH_LEFT_PER_MILLE] // 1000
+    if write == 0:
+        latency = max(latency - lead, P[P_L2_HIT])
+    return latency
+
+
+@njit("int64(int64[::1], int64, int64, int64)", internal=True)
+def fetch_neighbour(S, l2, line, counters):
+    """Bring the other line of an aligned pair into an L2, unless a cache has it or a waiter polls it.
+
+    Returns the lines that this moves over the bus: itself, and one that falls out for it.
+    """
+    neighbour = line ^ 1
+    if directory_find(S, neighbour) >= 0:
+        return 0
+    moved = 1 + l2_insert(S, l2, neighbour, counters)
+    row = directory_row(S, neighbour)
+    S[row + 1] = 1 << (INFO_MASK_SHIFT + (l2 >> S[H_COARSE_SHIFT]))
+    return moved
+
+
+@njit("int64(int64[::1], int64[::1], int64, int64, int64)", internal=True)
+def use_bus(S, P, node, clock, lines):
+    """Millicycles until the bus of a node is free; it is busy with so many lines after that."""
+    if P[P_BUS_TRANSACTION] == 0:
+        return 0
+    bus = S[H_BUS] + node
+    wait = max(S[bus] - clock, 0)
+    S[bus] = clock + wait + P[P_BUS_TRANSACTION] * lines
+    return wait
+
+
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, int64, int64)", internal=True)
+def contended_access(S, P, block, line, write, in_l1, pollers, home_node, clock, latency):
+    """The latency of an access to a line that waiting CPUs poll.
+
+    Requests for such a line are served one after another, a transfer within the package each.  A store asks
+    when the stores before it have ended.  After a write each poller reads the line again, so that the next
+    request has to wait for them too; a write of a line that the CPU still has takes it from them with a
+    transfer.  But a burst of writes comes before the pollers: for the time of a transfer after the issue of one
+    that was paid for, the same CPU writes its line for nothing.
+    """
+    now = max(clock, S[block + C_STORE_BUSY]) if write else clock
+    if write:
+        S[H_POLLED_HIT] = 1
+        if in_l1:
+            if S[block + C_POLLED_LINE] == line and clock <= S[block + C_POLLED_UNTIL]:
+                return latency
+            latency += P[P_TRANSFER_PACKAGE] + use_bus(S, P, home_node, clock, 1)
+    busy = S[H_LINE_BUSY] + (line & (LINE_BUSY_ENTRIES - 1))
+    wait = max(S[busy] - now, 0)
+    latency += wait
+    S[busy] = now + wait + P[P_TRANSFER_PACKAGE]
+    if write:
+        S[busy] += pollers * P[P_SPINNER_REREAD]
+        S[block + C_POLLED_LINE] = line
+        S[block + C_POLLED_UNTIL] = clock + P[P_TRANSFER_PACKAGE]
+    return latency
+
+
+@njit("int64(int64[::1], int64[::1], int64, int64, int64, int64, int64)", internal=True)
+def access_slow(S, P, cpu, line, write, home_node, clock):
     """An access that the first way of the L1 set did not satisfy.  Returns its latency in millicycles.
 
     ``write`` 0 for a load, 1 for any access that needs the line exclusively.
@@ -356,6 +454,10 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
     middle = S[H_MIDDLE_WAYS]
     latency = 0
     polled = 0
+    lead = -1
+    if P[P_PREFETCH_REACH] and in_l1 == 0:
+        now = max(clock, S[block + C_STORE_BUSY]) if write else clock
+        lead = stream_lead(S, cpu, line, P[P_PREFETCH_REACH], now)
     bit = 1 << (INFO_MASK_SHIFT + (l2 >> S[H_COARSE_SHIFT]))
     in_group = in_l1
     if middle and in_l1 == 0 and middle_touch(S, group, line):
@@ -380,14 +482,17 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
         if write:
             row = directory_row(S, line)
             if S[row + 1] & INFO_MODIFIED == 0:
-                latency += take_from_others(S, P, row, line, block, counters, 1)
+                transfer = take_from_others(S, P, row, line, block, counters, 1)
+                if transfer > 0:
+                    latency += transfer + use_bus(S, P, home_node, clock, 1)
                 if latency > 0 and in_l1:
                     S[counters + N_UPGRADE] += 1
             polled = S[row + 1] & INFO_POLLERS_MASK
             S[row + 1] = polled | bit | INFO_MODIFIED
     else:
         # First make room: an eviction moves directory rows.
-        l2_insert(S, l2, line, counters)
+        bus_lines = fetch_neighbour(S, l2, line, counters) if P[P_ADJACENT_LINE] else 0
+        bus_lines += 1 + l2_insert(S, l2, line, counters)
         row = directory_row(S, line)
         latency = take_from_others(S, P, row, line, block, counters, write)
         if latency == 0:
@@ -397,26 +502,19 @@ def access_slow(S, P, cpu, line, write, pc, home_node, clock):
             else:
                 latency = P[P_MEMORY_REMOTE]
                 S[counters + N_MEMORY_REMOTE] += 1
-            reach = P[P_PREFETCH_REACH]
-            if reach and stride_seen(S, cpu, pc, line, reach):
-                latency = latency * P[P_PREFETCH_LEFT_PER_MILLE] // 1000
-                S[counters + N_PREFETCHED] += 1
+        if lead >= 0:
+            latency = after_prefetch(S, P, counters, latency, lead, write)
+        latency += use_bus(S, P, home_node, clock, bus_lines)
         info = S[row + 1]
         polled = info & INFO_POLLERS_MASK
         if write:
             S[row + 1] = polled | bit | INFO_MODIFIED
         else:
             S[row + 1] = (info | bit) & ~INFO_MODIFIED
-    if write and polled:
-        S[H_POLLED_HIT] = 1
-        if in_l1 == 0 or S[block + C_POLLED_LINE] != line or clock > S[block + C_POLLED_UNTIL]:
-            # After a write the pollers read the line again, which takes one transfer.  Writes of a burst
-            # come before that; a later one must take the line from them anew, and its request queues behind
-            # their reads.
-            if in_l1:
-                latency += P[P_TRANSFER_PACKAGE] + (polled // INFO_POLLER - 1) * P[P_SPINNER_REREAD]
-            S[block + C_POLLED_LINE] = line
-            S[block + C_POLLED_UNTIL] = clock + P[P_TRANSFER_PACKAGE]
+    if polled:
+        latency = contended_access(
+            S, P, block, line, write, in_l1, polled // INFO_POLLER, home_node, clock, latency
+        )
     writable = 1 if (write and polled == 0) else 0
     if middle:
         if in_group == 0:

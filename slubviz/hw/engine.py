@@ -7,8 +7,8 @@ the same run, bit for bit.
 
 Time is in millicycles.  A micro-op costs its plain instruction cost (``F_COST``), plus what memory, locks
 and the store buffer add.  Loads and locked operations wait for their line; plain stores go to a store
-buffer, which charges a share of the miss when it drains and stalls the CPU when it is a window behind; a
-locked operation waits until it is empty.
+buffer (``buffer_store``), which stalls the CPU when it is a window behind; a locked operation waits until it
+is empty.  A prefetch asks for its line and waits for nothing.
 
 Left out: out-of-order execution and branch prediction (their mean is in the plain cost), instruction
 caches.
@@ -118,6 +118,7 @@ from slubviz.hw.locks import (
     lock_dropped,
     lock_row,
     lock_taken,
+    rush,
     start_waiting,
     stop_waiting,
     wake_one,
@@ -133,7 +134,7 @@ from slubviz.hw.scheduler import may_run_until, replay, set_key
     CMPXCHG_DOUBLE, XCHG, ATOMIC_ADD, ATOMIC_ADD_LOCAL, LOCK, LOCK_IRQSAVE, TRYLOCK, UNLOCK,
     UNLOCK_LOCKED, LOCK_NOTE, IRQ_SAVE, IRQ_RESTORE, IRQ_DISABLE, IRQ_ENABLE, PREEMPT_DISABLE,
     PREEMPT_ENABLE, BARRIER, RDTSC, CPU_ID, NODE_ID, COUNT, INSTRUCTIONS, GRANULE, RENDEZVOUS, PAUSE,
-    BUG, PREEMPT_COUNT, COUNT_N, OWNER_NOTE,
+    BUG, PREEMPT_COUNT, COUNT_N, OWNER_NOTE, PREFETCH,
 ) = (int(op) for op in Op)  # fmt: skip
 S_MICRO_OPS = int(Status.MICRO_OPS)
 S_CYCLE = int(Status.CYCLE)
@@ -180,8 +181,15 @@ def store_word(S, index, part, value):
 
 @njit("int64(int64[::1], int64[::1], int64, int64, int64, int64)", internal=True)
 def buffer_store(S, P, block, counters, clock, latency):
-    """A plain store missed: the store buffer gets behind.  Returns the clock, later if the CPU stalls."""
-    busy = max(S[block + C_STORE_BUSY], clock) + latency * P[P_STORE_MISS_PER_MILLE] // 1000
+    """A plain store missed: the store buffer gets behind.  Returns the clock, later if the CPU stalls.
+
+    Stores end in order.  One that misses takes its latency, but the misses of a burst overlap: each ends a
+    share of its latency after the one before.
+    """
+    busy = max(
+        S[block + C_STORE_BUSY] + latency * P[P_STORE_MISS_PER_MILLE] // 1000,
+        clock + latency,
+    )
     S[block + C_STORE_BUSY] = busy
     stall = busy - clock - P[P_STORE_WINDOW]
     if stall > 0:
@@ -430,7 +438,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                     polled = 0
                     if held != (line << 1 | 1):
                         node = (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                        latency = access_slow(S, P, cpu, line, 1, pc, node, clock)
+                        latency = access_slow(S, P, cpu, line, 1, node, clock)
                         polled = S[H_POLLED_HIT]
                         clock = buffer_store(S, P, block, counters, clock, latency)
                     value = S[window + code[i + 3]]
@@ -448,7 +456,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                 else:
                     if held >> 1 != line:
                         node = (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                        clock += access_slow(S, P, cpu, line, 0, pc, node, clock)
+                        clock += access_slow(S, P, cpu, line, 0, node, clock)
                     value = S[index]
                     if size == 4:
                         if address & 4:
@@ -638,7 +646,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                 polled = 0
                 if S[l1 + (line & l1_mask) * l1_ways] != (line << 1 | 1):
                     node = (S[frames + (address >> page_shift)] >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                    clock += access_slow(S, P, cpu, line, 1, pc, node, clock)
+                    clock += access_slow(S, P, cpu, line, 1, node, clock)
                     polled = S[H_POLLED_HIT]
                 part = 0 if size == 8 else (2 if address & 4 else 1)
                 old = load_word(S, index, part)
@@ -688,6 +696,8 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                     if old & mask == 0:
                         store_word(S, index, part, old | mask)
                         S[counters + N_LOCKS_TAKEN] += 1
+                        if S[block + C_WOKEN]:
+                            rush(S, P, address)
                         lock_taken(S, cpu, address, mask, clock)
                         if op == TRYLOCK:
                             S[a] = 1
@@ -702,6 +712,8 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                             break
                         if S[block + C_WOKEN] == 0:
                             S[counters + N_LOCKS_CONTENDED] += 1
+                        else:
+                            rush(S, P, address)
                         S[block + C_IRQ_ENABLED] = irq_enabled
                         start_waiting(S, cpu, address, mask, clock)
                         next_pc = pc
@@ -724,7 +736,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                 polled = 0
                 if S[l1 + (line & l1_mask) * l1_ways] != (line << 1 | 1):
                     node = (S[frames + (address >> page_shift)] >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
-                    latency = access_slow(S, P, cpu, line, 1, pc, node, clock)
+                    latency = access_slow(S, P, cpu, line, 1, node, clock)
                     polled = S[H_POLLED_HIT]
                     clock = buffer_store(S, P, block, counters, clock, latency)
                 part = 0 if size == 8 else (2 if address & 4 else 1)
@@ -763,6 +775,13 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
                 S[a] = S[block + C_PREEMPT]
             elif op == COUNT_N:
                 S[counters + HARDWARE_COUNTERS + imm] += S[rb]
+            elif op == PREFETCH:
+                frame = S[rb] >> page_shift
+                line = S[rb] >> line_shift
+                entry = S[frames + frame] if 0 < frame < page_frames else 0
+                if entry != 0 and S[l1 + (line & l1_mask) * l1_ways] >> 1 != line:
+                    node = (entry >> FRAME_NODE_SHIFT) & FRAME_NODE_MASK
+                    access_slow(S, P, cpu, line, 0, node, clock)  # nobody waits for it
             elif op == OWNER_NOTE:
                 owner = (S[rb] - S[H_STATIC_ADDRESS]) >> OWNER_SHIFT
                 if 0 <= owner < S[H_OWNERS_SIZE]:

@@ -133,6 +133,7 @@ class Op(IntEnum):
     PREEMPT_COUNT = 75  # r[a] = preempt count (an interrupt counts 65536 each)
     COUNT_N = 76  # counter number imm of this CPU += r[b]; free of cost
     OWNER_NOTE = 77  # annotation, free of cost: this CPU is the last that claimed the structure at r[b]
+    PREFETCH = 78  # ask for the line of address r[b] and go on; ignored where there is no memory
 
 
 class CpuState(IntEnum):

@@ -2,8 +2,8 @@
 
 A machine is one array ``S``; one copy is a checkpoint, one hash names a state.  The first ``HEADER_WORDS``
 words say where the regions start, so jitted code needs no other description. Regions, in order: header, CPU
-blocks, scheduler keys and tree, register stacks, counters, stride tables, L1 tags, middle tags, L2 tags,
-line directory, lock table, interrupt table, owner notes, page frame table, static memory, one own slot per
+blocks, scheduler keys and tree, register stacks, counters, stride tables, buses, polled lines, L1 tags,
+middle tags, L2 tags, line directory, lock table, interrupt table, owner notes, page frame table, static memory, one own slot per
 page frame, backing store.  The backing store is last, so that it can grow by appending.
 
 Names: ``H_*`` header words, ``C_*`` words of a CPU block, ``N_*`` hardware counters, ``I_*`` words of an
@@ -77,6 +77,8 @@ H_MIDDLE = 85
 H_MIDDLE_SETS = 86
 H_MIDDLE_COUNT = 87
 H_MIDDLES_PER_L2 = 88
+H_BUS = 89  # per node: millicycles at which its bus is free again
+H_LINE_BUSY = 90  # LINE_BUSY_ENTRIES words: millicycles until which requests for a polled line are served
 
 # --- CPU block ----------------------------------------------------------------------------
 CPU_WORDS = 56
@@ -111,7 +113,7 @@ C_GROUP = 39  # number of the next cache under its L1: the middle one, or the L2
 C_PACKAGE = 40
 C_ARRIVED = 41  # at a rendezvous: 1 waits, 2 released
 C_POLLED_LINE = 42  # the line polled by waiters that this CPU wrote last
-C_POLLED_UNTIL = 43  # millicycles: when the waiters have it back
+C_POLLED_UNTIL = 43  # millicycles: until then it may write it again, before the waiters have it back
 C_HELD_MASK = 44  # .. +8: the bits of each held lock
 C_CONTENDED = 52  # a lock taken by other means was found taken, and not acquired yet
 C_STACK_BASE = 53
@@ -180,7 +182,9 @@ I_ARGUMENT = 5
 I_SEQUENCE = 6  # order of injection, breaks ties
 
 OWNER_SHIFT = 5  # one owner per 32 bytes; structures that are noted are at least that large
-STRIDE_WORDS = 3  # last line, stride, confidence
+LINE_BUSY_ENTRIES = 64  # polled lines share them by their last bits
+STRIDE_WORDS = 4  # of a page: last line, stride, times it was repeated, millicycles of the last access
+STRIDE_TIME = 3
 
 # --- page frame table entry: slot base << 16 | node << 6 | granule shift ----------------------------
 FRAME_SLOT_SHIFT = 16
@@ -208,6 +212,9 @@ P_INTERRUPT_ENTRY = 12
 P_INTERRUPT_EXIT = 13
 P_MIDDLE_HIT = 14
 P_TRANSFER_MIDDLE = 15  # from another middle cache under the same L2
-P_COUNT = 16
+P_BUS_TRANSACTION = 16
+P_ADJACENT_LINE = 17  # 1: a line from memory brings its neighbour of a pair along
+P_SPINNER_RETRY = 18
+P_COUNT = 19
 #: After the parameters: 3 words per function: entry pc, window words, locals.
 FUNCTION_WORDS = 3

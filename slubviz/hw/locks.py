@@ -1,9 +1,11 @@
 """Waiting for locks: queues of spinning CPUs, and who is next when a lock is released.
 
 A CPU that finds a lock taken spins.  Spinning costs no micro-ops here: the CPU leaves the scheduler, the
-lock's cache line is marked as polled (so that writing it costs a transfer), and on release one waiter gets to
-retry after the time it takes to read the line again, lengthened by the other waiters that read it too.  The
-lock is not handed over: between release and retry any CPU may take it, as with the byte locks of 2.6.24.
+lock's cache line is marked as polled (see ``contended_access`` in caches.py: writing it costs a transfer, and
+requests for it queue), and on release one waiter gets to retry after the time it takes to read the line again.
+With its retry, whether it gets the lock or not, all other waiters try in vain too, each of which occupies the
+line for a while: whoever wants it next, be it to release the lock, waits.  The lock is not handed over: between
+release and retry any CPU may take it, as with the byte locks of 2.6.24.
 
 The head of the queue retries first; a waiter that loses its retry queues again at the end, but its waiting
 time goes on.  An interrupt takes a waiter out of the queue; it queues anew when it comes back.  LOCK waits
@@ -40,6 +42,7 @@ from slubviz.hw.layout import (
     H_COUNTERS,
     H_CPU_BLOCKS,
     H_EVENT_CPU,
+    H_LINE_BUSY,
     H_LINE_SHIFT,
     H_LOCKS,
     H_LOCKS_SIZE,
@@ -48,10 +51,11 @@ from slubviz.hw.layout import (
     K_COUNT,
     K_HEAD,
     K_TAIL,
+    LINE_BUSY_ENTRIES,
     LOCK_ROW,
     N_LOCK_WAIT_MILLICYCLES,
     NEVER,
-    P_SPINNER_REREAD,
+    P_SPINNER_RETRY,
     P_TRANSFER_MIDDLE,
     P_TRANSFER_NODE,
     P_TRANSFER_PACKAGE,
@@ -185,12 +189,20 @@ def wake_one(S, P, address, word, cpu, clock):
         reread = P[P_TRANSFER_SYSTEM]
     else:
         reread = P[P_TRANSFER_NODE]
-    others = S[row + K_COUNT] - 1
     stop_waiting(S, waiter)
     S[block + C_WOKEN] = 1
-    S[block + C_CLOCK] = max(S[block + C_CLOCK], clock + reread + others * P[P_SPINNER_REREAD])
+    S[block + C_CLOCK] = max(S[block + C_CLOCK], clock + reread)
     set_key(S, waiter, S[block + C_CLOCK])
     S[H_EVENT_CPU] = waiter
+
+
+@njit("void(int64[::1], int64[::1], int64)", internal=True)
+def rush(S, P, address):
+    """A woken waiter retries a lock: those that still wait try too, in vain, and occupy its line with it."""
+    row = lock_row(S, address, 0)
+    if row >= 0:
+        busy = S[H_LINE_BUSY] + ((address >> S[H_LINE_SHIFT]) & (LINE_BUSY_ENTRIES - 1))
+        S[busy] += S[row + K_COUNT] * P[P_SPINNER_RETRY]
 
 
 @njit("void(int64[::1], int64, int64, int64, int64)", internal=True)

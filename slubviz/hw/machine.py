@@ -163,6 +163,8 @@ def _place_regions(spec: MachineSpec, memory: MemoryPlan, header: dict[int, int]
         (L.H_STACKS, spec.cpus * STACK_WORDS),
         (L.H_COUNTERS, spec.cpus * header[L.H_COUNTER_WORDS]),
         (L.H_STRIDES, spec.cpus * STRIDE_ENTRIES * L.STRIDE_WORDS),
+        (L.H_BUS, spec.nodes),
+        (L.H_LINE_BUSY, L.LINE_BUSY_ENTRIES),
         (L.H_L1, -(-spec.cpus // spec.cpus_per_l1) * header[L.H_L1_SETS] * header[L.H_L1_WAYS]),
         (L.H_MIDDLE, header[L.H_MIDDLE_COUNT] * header[L.H_MIDDLE_SETS] * header[L.H_MIDDLE_WAYS]),
         (L.H_L2, spec.outer_count * header[L.H_L2_SETS] * header[L.H_L2_WAYS]),
@@ -418,6 +420,10 @@ class Machine:
         for word in (L.C_CLOCK, L.C_STORE_BUSY, L.C_POLLED_UNTIL, L.C_MICRO_OPS, L.C_WAIT_SINCE):
             blocks[:, word] = 0
         self.counters()[:] = 0
+        for where, words in ((L.H_BUS, self.spec.nodes), (L.H_LINE_BUSY, L.LINE_BUSY_ENTRIES)):
+            self.state[self.state[where] :][:words] = 0
+        strides = self.state[self.state[L.H_STRIDES] :][: self.spec.cpus * STRIDE_ENTRIES * L.STRIDE_WORDS]
+        strides.reshape(-1, L.STRIDE_WORDS)[:, L.STRIDE_TIME] = 0
         self.state[L.H_MICRO_OPS] = 0
         self.state[L.H_TRACE_HASH] = FIRST_HASH
 

@@ -53,7 +53,9 @@ COST_TABLE: dict[str, tuple[str, str]] = {
     "memory_local": ("cycles", "line from the memory of this CPU's node"),
     "memory_remote": ("cycles", "line from the memory of another node"),
     "store_window": ("cycles", "how far the store buffer may be behind before a store stalls"),
-    "spinner_reread": ("cycles", "one more waiter reading a lock's line again after a release"),
+    "bus_transaction": ("cycles", "how long one line occupies the bus of a node"),
+    "spinner_reread": ("cycles", "one more waiter reading a lock's line again after its holder wrote it"),
+    "spinner_retry": ("cycles", "one more waiter trying in vain to take a lock after a release"),
     "store_miss_share": (
         "fraction",
         "share of a store miss that delays the store buffer (overlap of misses)",
@@ -113,12 +115,14 @@ class MachineSpec:
     cpus_per_node: int
     page_size_bytes: int
     word_bytes: int
+    fragmented_share: float  #: of the blocks of 1024 pages, in which every other page, at random, is in use
     clock_hz: float
     line_bytes: int
     l1: CacheGeometry
     l2: CacheGeometry
     prefetch_reach_lines: int  #: largest constant stride that the prefetcher follows; 0: none
     fast_cmpxchg_local: bool
+    adjacent_line_prefetch: bool  #: a line from memory brings its neighbour of an aligned pair along
     costs: Mapping[str, Cost]
     file_cpus: int = 0  #: CPUs that the machine file says, whatever ``with_cpus`` made of it
     node_size_fixed: bool = False  #: ``with_cpus`` made it of several nodes, even if only one is left
@@ -377,9 +381,11 @@ def parse_machine(text: str, where: str) -> MachineSpec:
         cpus_per_node=topology.integer("cpus_per_node", 1, MAX_CPUS),
         page_size_bytes=page_size,
         word_bytes=word_bytes,
+        fragmented_share=memory.number("fragmented_share", 0.0, 1.0),
         clock_hz=topology.number("clock_hz", 1e6, 1e11),
         line_bytes=line_bytes,
         prefetch_reach_lines=features.integer("prefetch_reach_lines", 0, 64),
+        adjacent_line_prefetch=features.flag("adjacent_line_prefetch", False),
         fast_cmpxchg_local=features.flag("fast_cmpxchg_local"),
         smp_kernel=features.flag("smp_kernel", True),
         costs={name: _read_cost(cost_table, name, unit) for name, (unit, _) in cost_names.items()},

@@ -41,11 +41,15 @@ def cost_parameters(spec: MachineSpec) -> list[int]:
         (L.P_STORE_WINDOW, "store_window"),
         (L.P_PREFETCH_LEFT_PER_MILLE, "prefetch_leftover"),
         (L.P_SPINNER_REREAD, "spinner_reread"),
+        (L.P_SPINNER_RETRY, "spinner_retry"),
+        (L.P_BUS_TRANSACTION, "bus_transaction"),
         (L.P_INTERRUPT_ENTRY, "interrupt_entry"),
         (L.P_INTERRUPT_EXIT, "interrupt_exit"),
     ):
         values[index] = millicycles(cost[name])  # a fraction becomes per mille the same way
     values[L.P_PREFETCH_REACH] = spec.prefetch_reach_lines
+    pairs = spec.page_size_bytes > spec.line_bytes  # else the neighbour is in another page
+    values[L.P_ADJACENT_LINE] = int(spec.adjacent_line_prefetch and pairs)
     return values
 
 

@@ -22,9 +22,9 @@ from slubviz.model.families import family_of
 from slubviz.model.geometry import MAX_ORDER
 from slubviz.model.kernel_memory import KernelMemory
 from slubviz.model.lang import Program
-from slubviz.model.requests import BLOCK_PAGES, FRAGMENTED_SHARE, SessionJob, compile_kernel, memory_frames
+from slubviz.model.requests import BLOCK_PAGES, SessionJob, compile_kernel, memory_frames
 
-FRAGMENT_PAGES = 4
+FRAGMENT_PAGES = 1
 WATERMARK_PAGES = 128
 
 
@@ -124,9 +124,10 @@ def _put_page_structs(
 # --- page allocator --------------------------------------------------------------------------------
 
 
-def _free_blocks(first_frame: int, blocks: int, seed: int, node: int) -> list[tuple[int, int]]:
+def _free_blocks(first_frame: int, blocks: int, share: float, seed: int, node: int) -> list[tuple[int, int]]:
     """(frame, order) of the free blocks of a node, in the order in which they lie on the lists."""
-    fragmented = _hashes(seed, 2 * node, blocks) < np.uint64(int(FRAGMENTED_SHARE * 2**64))
+    # Shares up to 1 in units of 2**-32, so that 1 means all.
+    fragmented = (_hashes(seed, 2 * node, blocks) >> np.uint64(32)) < np.uint64(int(share * 2**32))
     free: list[tuple[int, int]] = []
     for block in range(blocks):
         frame = first_frame + block * BLOCK_PAGES
@@ -160,7 +161,9 @@ def _start_page_allocator(kernel: BootedKernel, seed: int) -> None:
     per_node = plan.page_frames // spec.nodes
     node_shift, buddy = program.constants["NODE_SHIFT"], 1 << program.constants["PG_buddy"]
     pages["flags"][plan.first_frame :] = plan.node_of_frame.astype(np.uint64) << np.uint64(node_shift)
-    pages["inuse"][plan.first_frame :] = -1  # the map count of a page that nobody maps
+    # The map count of a page that nobody maps lies where SLUB of 2.6.24 has inuse.
+    map_count = "inuse" if "inuse" in program.struct("page").fields else "_mapcount"
+    pages[map_count][plan.first_frame :] = -1
     areas = program.struct("zone").fields["free_area"].offset_bytes
     area_bytes = program.struct("free_area").size_bytes
     for node in range(spec.nodes):
@@ -172,7 +175,7 @@ def _start_page_allocator(kernel: BootedKernel, seed: int) -> None:
         zone["last_frame"] = first + per_node
         zone["pages_low"] = WATERMARK_PAGES
         lists: dict[int, list[int]] = {order: [] for order in range(MAX_ORDER)}
-        for frame, order in _free_blocks(first, per_node // BLOCK_PAGES, seed, node):
+        for frame, order in _free_blocks(first, per_node // BLOCK_PAGES, spec.fragmented_share, seed, node):
             pages[frame]["flags"] |= buddy
             pages[frame]["private"] = order
             lists[order].append(map_address + frame * page_bytes + lru)

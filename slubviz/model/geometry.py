@@ -35,10 +35,10 @@ class OrderOptions:
         return cls(0, 1, 4) if page_size_bytes == 4096 else cls(0, 2, 8)
 
 
-def _slab_order(
+def smallest_order(
     size: int, min_objects: int, max_order: int, fraction: int, min_order: int, page_size: int
 ) -> int | None:
-    """Smallest acceptable order up to max_order, None if the waste is too large in all."""
+    """Smallest order up to ``max_order`` whose waste is at most 1 / ``fraction``; None if there is none."""
     start = max(min_order, (min_objects * size - 1).bit_length() - (page_size.bit_length() - 1))
     for order in range(max(start, 0), max_order + 1):
         slab_bytes = page_size << order
@@ -67,32 +67,33 @@ def slab_geometry(size_bytes: int, page_size_bytes: int, options: OrderOptions |
     wanted = chosen.min_objects
     while wanted > 1:
         for fraction in (8, 4):
-            order = _slab_order(
+            order = smallest_order(
                 size_bytes, wanted, chosen.max_order, fraction, chosen.min_order, page_size_bytes
             )
             if order is not None:
                 return SlabGeometry(order, (page_size_bytes << order) // size_bytes)
         wanted //= 2
     for limit in (chosen.max_order, LARGEST_ORDER):
-        order = _slab_order(size_bytes, 1, limit, 1, chosen.min_order, page_size_bytes)
+        order = smallest_order(size_bytes, 1, limit, 1, chosen.min_order, page_size_bytes)
         if order is not None:
             return SlabGeometry(order, (page_size_bytes << order) // size_bytes)
     raise ValueError(f"an object of {size_bytes} bytes does not fit into a slab of order {LARGEST_ORDER}")
 
 
-def kmalloc_cache_sizes(page_size_bytes: int) -> dict[int, int]:
-    """Index in kmalloc_caches -> object size: 96 at 1, 192 at 2, then powers of two from 8 to half a
-    page."""
+def kmalloc_cache_sizes(page_size_bytes: int, largest_bytes: int | None = None) -> dict[int, int]:
+    """Index in kmalloc_caches -> object size: 96 at 1, 192 at 2, then powers of two from 8 to
+    ``largest_bytes``, by default half a page."""
     sizes = {1: 96, 2: 192}
-    sizes.update({index: 1 << index for index in range(3, (page_size_bytes // 2).bit_length())})
+    largest = largest_bytes or page_size_bytes // 2
+    sizes.update({index: 1 << index for index in range(3, largest.bit_length())})
     return sizes
 
 
-def kmalloc_index(size_bytes: int, page_size_bytes: int) -> int | None:
+def kmalloc_index(size_bytes: int, page_size_bytes: int, largest_bytes: int | None = None) -> int | None:
     """Index of the cache that serves a request, None for the page allocator."""
-    if size_bytes > page_size_bytes // 2:
+    if size_bytes > (largest_bytes or page_size_bytes // 2):
         return None
-    sizes = kmalloc_cache_sizes(page_size_bytes)
+    sizes = kmalloc_cache_sizes(page_size_bytes, largest_bytes)
     return min((size, index) for index, size in sizes.items() if size >= size_bytes)[1]
 
 
@@ -102,11 +103,16 @@ def page_order(size_bytes: int, page_size_bytes: int) -> int:
 
 
 def pages_for(
-    size_bytes: int, objects: int, page_size_bytes: int, options: OrderOptions | None = None
+    size_bytes: int,
+    objects: int,
+    page_size_bytes: int,
+    options: OrderOptions | None = None,
+    largest_bytes: int | None = None,
 ) -> int:
-    """Pages that so many objects of one CPU take."""
-    index = kmalloc_index(size_bytes, page_size_bytes)
+    """Pages that so many objects of one CPU take; ``largest_bytes`` as for ``kmalloc_cache_sizes``."""
+    index = kmalloc_index(size_bytes, page_size_bytes, largest_bytes)
     if index is None:
         return objects << page_order(size_bytes, page_size_bytes)
-    geometry = slab_geometry(kmalloc_cache_sizes(page_size_bytes)[index], page_size_bytes, options)
+    size = kmalloc_cache_sizes(page_size_bytes, largest_bytes)[index]
+    geometry = slab_geometry(size, page_size_bytes, options)
     return -(-objects // geometry.objects) << geometry.order

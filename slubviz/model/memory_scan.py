@@ -5,6 +5,14 @@ from __future__ import annotations
 from slubviz.hw.jit import njit
 from slubviz.hw.memory import word_index
 
+#: What a negative result of ``walk_freelist`` means: a freelist that ...
+WALK_ERRORS = {
+    -1: "leads out of the slab or is misaligned",
+    -2: "holds an object twice, or one that another list holds",
+    -3: "cannot be read",
+    -4: "does not end in the slab's own end",
+}
+
 
 @njit("int64(int64[::1], int64, int64)")
 def read_pointer(S, address, word_bytes):

@@ -38,9 +38,6 @@ from slubviz.model.plan import (
 from slubviz.model.results import RunRequest
 
 BLOCK_PAGES = 1 << (MAX_ORDER - 1)
-#: Share of the blocks of 1024 pages that are fragmented at boot; half of their groups of 4 pages are in
-#: use.
-FRAGMENTED_SHARE = 1 / 16
 #: Largest memory that is simulated, in pages.
 MOST_PAGES = 1 << 22
 #: Pages beyond what the objects take: lists of every CPU, slabs that are partly used.
@@ -288,7 +285,7 @@ def memory_frames(machine: MachineSpec, pages_per_node: int) -> tuple[int, NDArr
     RequestError
         If that is more than is simulated.
     """
-    usable_share = 1 - FRAGMENTED_SHARE / 2
+    usable_share = 1 - machine.fragmented_share / 2
     blocks = max(4, int(pages_per_node / usable_share / BLOCK_PAGES) + 2)
     frames = blocks * BLOCK_PAGES * machine.nodes
     if frames > MOST_PAGES:

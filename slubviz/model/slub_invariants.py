@@ -7,14 +7,15 @@ from numpy.typing import NDArray
 
 from slubviz.model.booted import BootedKernel
 from slubviz.model.families.family import CachesCheck
-from slubviz.model.slub_view import CacheView, cpu_slabs, has_end_markers, read_cache
-
-_WALK_ERRORS = {
-    -1: "leads out of the slab or is misaligned",
-    -2: "holds an object twice, or one that another list holds",
-    -3: "cannot be read",
-    -4: "does not end in the slab's own end",
-}
+from slubviz.model.memory_scan import WALK_ERRORS
+from slubviz.model.slub_view import (
+    CacheView,
+    cpu_freelists,
+    cpu_slabs,
+    has_end_markers,
+    has_sequence_numbers,
+    read_cache,
+)
 
 
 def check_caches(kernel: BootedKernel) -> CachesCheck:
@@ -44,7 +45,7 @@ def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:
             frames = table.page_frame[np.flatnonzero(slabs)[:4]]
             problems.extend(f"{name}: slab of page {int(frame)} {what}" for frame in frames)
 
-    for code, text in _WALK_ERRORS.items():
+    for code, text in WALK_ERRORS.items():
         complain(view.own_free == code, f"has a freelist that {text}")
         complain(view.cpu_free == code, f"has a cpu freelist that {text}")
     sound = (view.own_free >= 0) & (view.cpu_free >= 0)
@@ -96,6 +97,7 @@ def _check_cpu_slabs(kernel: BootedKernel, index: int, view: CacheView) -> list[
     owner_of: dict[int, int] = {}
     fields = kernel.program.struct("kmem_cache_cpu").fields  # a user's kernel may have no node in it
     problems = []
+    heads = cpu_freelists(kernel, index)
     for cpu, slab in enumerate(cpu_slabs(kernel, index)):
         where, page = f"{name}: CPU {cpu}", int(slab["page"])
         if slab["objects"] != cache["objects"]:
@@ -103,7 +105,7 @@ def _check_cpu_slabs(kernel: BootedKernel, index: int, view: CacheView) -> list[
         if slab["objsize"] != cache["objsize"]:
             problems.append(f"{where} notes objects of {slab['objsize']} bytes, not {cache['objsize']}")
         if page == 0:
-            problems += _check_empty_cpu_slab(kernel, where, int(slab["freelist"]))
+            problems += _check_empty_cpu_slab(kernel, where, int(heads[cpu]))
             continue
         if page not in slab_of:
             problems.append(f"{where} has a cpu slab {page:#x} that is no slab of this cache")
@@ -118,11 +120,12 @@ def _check_cpu_slabs(kernel: BootedKernel, index: int, view: CacheView) -> list[
 
 
 def _check_empty_cpu_slab(kernel: BootedKernel, where: str, head: int) -> list[str]:
-    """The freelist of a CPU without a slab: NULL, or any end marker, for the last slab's stays there."""
+    """The freelist of a CPU without a slab: NULL, or the end of all lists, or any slab's end marker (that of
+    the last slab stays there)."""
     if head and not head & 1:
         return [f"{where} has a freelist without a slab"]
     if has_end_markers(kernel) and head == 0:
         return [f"{where} has NULL where an end marker belongs"]
-    if head and not has_end_markers(kernel):
+    if head and not has_end_markers(kernel) and not has_sequence_numbers(kernel):
         return [f"{where} has an end marker where NULL belongs"]
     return []

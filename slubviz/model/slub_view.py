@@ -14,6 +14,7 @@ from slubviz.model.page_lists import list_frames, page_flag
 from slubviz.model.snapshot import ObjectState, SlabState, SlabTable
 
 IntArray = NDArray[np.int64]
+WRONG_END = -4  #: walk_freelist's result for a list that ends in another value
 _NOT_SEEN = int(ObjectState.ALLOCATED)
 
 
@@ -24,15 +25,32 @@ class CacheView:
     table: SlabTable
     own_free: IntArray  #: length of the slab's own freelist; negative: see memory_scan.walk_freelist
     cpu_free: IntArray  #: length of the owning CPU's freelist, 0 without owner; negative likewise
-    ends: IntArray  #: what ends the slab's freelists, NULL without end markers
+    ends: IntArray  #: what ends the slab's freelists: NULL, one end for all, or a marker of its own
     partial_pages: dict[int, IntArray]  #: node -> page frames on its partial list, in order
     nr_partial: IntArray
     nr_slabs: IntArray
 
 
+def has_sequence_numbers(kernel: BootedKernel) -> bool:
+    """Whether a CPU's freelist is a sequence number and an offset from a base."""
+    return "base" in kernel.program.struct("kmem_cache_cpu").fields
+
+
 def has_end_markers(kernel: BootedKernel) -> bool:
-    """Whether each slab's freelists end in a marker of their own (patch 06) and not in NULL."""
-    return kernel.program.constants["EMPTY_FREELIST"] != 0
+    """Whether each slab's freelists end in a marker of their own (patch 06), not in NULL or one for all."""
+    return kernel.program.constants["EMPTY_FREELIST"] != 0 and not has_sequence_numbers(kernel)
+
+
+def cpu_freelists(kernel: BootedKernel, index: int) -> IntArray:
+    """First object of each CPU's freelist in a cache, or what ends the list; shape (CPUs,)."""
+    slabs = cpu_slabs(kernel, index)
+    heads: IntArray = slabs["freelist"].astype(np.int64)
+    if not has_sequence_numbers(kernel):
+        return heads
+    constants = kernel.program.constants
+    # An empty list is the end of all lists, whatever its base.
+    pointers = slabs["base"].astype(np.int64) | (heads & constants["OFFSET_MASK"])
+    return np.where(heads & 1, constants["END"], pointers)
 
 
 def cpu_slabs(kernel: BootedKernel, index: int) -> NDArray[np.void]:
@@ -88,7 +106,7 @@ def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> Cach
     own_free = np.zeros(count, dtype=np.int64)
     heads = records["freelist"].astype(np.int64)
     marked = has_end_markers(kernel)
-    ends = records["end"].astype(np.int64) if marked else np.zeros(count, dtype=np.int64)
+    ends = records["end"].astype(np.int64) if marked else np.full(count, _common_end(kernel), dtype=np.int64)
     walk_freelists(
         machine.state,
         heads,
@@ -151,6 +169,11 @@ def read_cache(kernel: BootedKernel, index: int, *, strict: bool = True) -> Cach
     )
 
 
+def _common_end(kernel: BootedKernel) -> int:
+    """What ends the freelists of all slabs alike."""
+    return kernel.program.constants["END"] if has_sequence_numbers(kernel) else 0
+
+
 def _objects_per_slab(cache: np.void, page_size_bytes: int) -> int:
     """What the cache says; a program can have written anything there, and arrays of that length follow."""
     size, objects, order = int(cache["size"]), int(cache["objects"]), int(cache["order"])
@@ -177,6 +200,7 @@ def _cpu_side(
     page = kernel.program.struct("page").size_bytes
     map_address = kernel.memory.global_address("mem_map")
     slabs = cpu_slabs(kernel, index)
+    heads = cpu_freelists(kernel, index)
     owned = (slabs["page"].astype(np.int64) - map_address) // page
     for cpu in np.flatnonzero(slabs["page"] != 0):
         at = int(np.searchsorted(frames, owned[cpu]))
@@ -185,18 +209,32 @@ def _cpu_side(
         owner[at] = cpu
         one = np.array([at])
         length = np.zeros(1, dtype=np.int64)
-        walk_freelists(
-            kernel.machine.state,
-            slabs["freelist"][[cpu]].astype(np.int64),
-            ends[one],
-            bases[one],
-            objects[one],
-            first[one],
-            size,
-            kernel.machine.spec.word_bytes,
-            states,
-            length,
-            int(ObjectState.CPU_FREE),
-        )
+        own_states = slice(int(first[at]), int(first[at + 1]))
+        before = states[own_states].copy()
+        for end in _cpu_list_ends(kernel, int(ends[at]), slabs[cpu]):
+            states[own_states] = before
+            walk_freelists(
+                kernel.machine.state,
+                heads[[cpu]],
+                np.array([end]),
+                bases[one],
+                objects[one],
+                first[one],
+                size,
+                kernel.machine.spec.word_bytes,
+                states,
+                length,
+                int(ObjectState.CPU_FREE),
+            )
+            if length[0] != WRONG_END:
+                break
         lengths[at] = length[0]
     return owner, lengths
+
+
+def _cpu_list_ends(kernel: BootedKernel, end: int, slab: np.void) -> tuple[int, ...]:
+    """What may end a CPU's freelist: the slab's end; with sequence numbers, also its low half under the
+    CPU's base, which is what an object that is freed to an empty list is linked to."""
+    if not has_sequence_numbers(kernel):
+        return (end,)
+    return (end, int(np.int64(slab["base"])) | 1)

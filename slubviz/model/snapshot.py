@@ -73,6 +73,7 @@ class CpuView:
     waits_since_cycles: float
     operations: int  #: measured operations done in this phase
     slow_path_operations: int
+    extra: tuple[tuple[str, str], ...] = ()  #: what else the kernel keeps for this CPU: name and value
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,12 @@ class SlabTable:
     first_object: IntArray  #: S + 1 offsets into object_state
     object_state: ByteArray  #: B ObjectState
     last_cpu: IntArray  #: CPU whose cpu slab it was last, -1 unknown
+    #: CPU on whose chain of partial slabs it is, -1 on none; all -1 for kernels without such chains
+    on_cpu_partial: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.on_cpu_partial) != len(self.page_frame):
+            object.__setattr__(self, "on_cpu_partial", np.full(len(self.page_frame), -1, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,7 @@ class PhaseView:
     published_low: float | None  #: cycles per operation
     published_high: float | None
     ops: int  #: operations asked for per CPU; the published tables are of 10,000
+    objects: int | None = None  #: objects per call, in tests of bulk calls
 
 
 @dataclass(frozen=True)
@@ -149,3 +157,4 @@ class Snapshot:
     counters: dict[str, int] = field(default_factory=dict)
     progress: ProgressSeries | None = None
     total_slabs: int = 0
+    family: str = "slub"  #: kind of allocator, a name in ``families.FAMILIES``

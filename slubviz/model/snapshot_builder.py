@@ -3,6 +3,7 @@ cache's slabs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from slubviz.hw.isa import (
 )
 from slubviz.hw.machine import Machine
 from slubviz.model.families import CacheSlabs
+from slubviz.model.families.family import CpuExtra
 from slubviz.model.lang import Program, disassemble
 from slubviz.model.snapshot import CpuView, FrameView, LockView, SlabTable, Snapshot
 from slubviz.model.symbols import lock_name
@@ -57,7 +59,7 @@ def frame_views(machine: Machine, program: Program, cpu: int) -> tuple[FrameView
     return tuple(views)
 
 
-def _cpu_views(session: Session, names: dict[int, str]) -> tuple[CpuView, ...]:
+def _cpu_views(session: Session, names: dict[int, str], extra: Sequence[CpuExtra]) -> tuple[CpuView, ...]:
     machine, program = session.machine, session.booted.program
     operations = session.operations_done()
     slow = _slow_path_operations(session)
@@ -85,6 +87,7 @@ def _cpu_views(session: Session, names: dict[int, str]) -> tuple[CpuView, ...]:
                 waits_since_cycles=int(block[L.C_WAIT_SINCE]) / L.MILLI if waits else 0.0,
                 operations=int(operations[cpu]),
                 slow_path_operations=int(slow[cpu]),
+                extra=extra[cpu] if extra else (),
             )
         )
     return tuple(views)
@@ -167,7 +170,7 @@ def build_snapshot(session: Session) -> Snapshot:
         finished=session.finished,
         fault=session.fault,
         phase=session.phase_view(),
-        cpus=_cpu_views(session, names),
+        cpus=_cpu_views(session, names, cache.cpu_extra if cache else ()),
         locks=locks,
         cache_name=session.booted.cache_name(index) if index is not None else "",
         cache_size_bytes=session.shown_size(),
@@ -177,4 +180,5 @@ def build_snapshot(session: Session) -> Snapshot:
         counters={} if session.finished else session.phase_counters(),
         progress=session.progress_series(),
         total_slabs=len(table.page_frame),
+        family=session.booted.family.name,
     )

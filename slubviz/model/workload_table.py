@@ -95,7 +95,7 @@ def _free_on_one(tests: Sequence[str], size: int, setting: Setting) -> list[Phas
     """Test F; a cell is the time of all frees divided by the operations of one CPU."""
     name, ops, others = tests[0], setting.ops, setting.cpus - 1
     starts = tuple(Start(cpu, "test_alloc", (size, ops)) for cpu in range(1, setting.cpus))
-    free_all = (Start(0, "test_free", (1, setting.cpus, ops)),)
+    free_all = (Start(0, "test_free_remote", (1, setting.cpus, ops)),)
     return [
         Phase(name, "setup", size, False, starts, ops * others, ops, ops * others),
         Phase(name, "kfree", size, True, free_all, ops * others, ops),

@@ -57,13 +57,43 @@ ACTIONS: tuple[ActionSpec, ...] = (
         separator_before=True,
     ),
     ActionSpec(
-        "theme_system", "&View", "&Follow the system", "", "Light or dark as the desktop is", group="theme"
+        "compare",
+        "Fi&delity",
+        "&Compare",
+        "F7",
+        "Simulate the chosen published numbers in processes of their own",
+        "run",
+    ),
+    ActionSpec("compare_cancel", "Fi&delity", "&Stop", "Shift+F7", "Stop, keeping what was found", "stop"),
+    ActionSpec(
+        "view_laboratory", "&View", "La&boratory", "Ctrl+1", "One run, live and step by step", group="page"
+    ),
+    ActionSpec(
+        "view_fidelity",
+        "&View",
+        "Fi&delity",
+        "Ctrl+2",
+        "Simulated beside published numbers, as a heat map and tables",
+        group="page",
+    ),
+    ActionSpec(
+        "theme_system",
+        "&View",
+        "&Follow the system",
+        "",
+        "Light or dark as the desktop is",
+        group="theme",
+        separator_before=True,
     ),
     ActionSpec("theme_light", "&View", "&Light", "Ctrl+Shift+L", "Dark text on light ground", group="theme"),
     ActionSpec("theme_dark", "&View", "&Dark", "Ctrl+Shift+D", "Light text on dark ground", group="theme"),
     ActionSpec("keys", "&Help", "&Keys", "F1", "All keys of this window"),
     ActionSpec("about", "&Help", "&About slubviz", "", "Version and what it simulates"),
 )
+
+
+#: Commands whose buttons have the ground of the accent colour.
+_ON_ACCENT = ("run", "compare")
 
 
 def make_actions(parent: QWidget, theme: Theme) -> dict[str, QAction]:
@@ -91,7 +121,7 @@ def recolour_icons(actions: dict[str, QAction], theme: Theme) -> None:
     """Draw the icons in a theme's colours."""
     for spec in ACTIONS:
         if spec.icon:
-            actions[spec.id].setIcon(icon(spec.icon, theme, on_accent=spec.id == "run"))
+            actions[spec.id].setIcon(icon(spec.icon, theme, on_accent=spec.id in _ON_ACCENT))
             actions[spec.id].setIconVisibleInMenu(False)
 
 

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from slubviz.model.atomic_file import write_atomic
 from slubviz.model.errors import UserError
 from slubviz.model.snapshot import Snapshot
+from slubviz.model.workload import Sweep
 from slubviz.views.bridge import Bridge
 from slubviz.views.export import picture_of, png_bytes
 from slubviz.views.job import Catalog, JobSpec, SessionFactory, SessionLike
@@ -90,15 +91,7 @@ def run_window(options: WindowOptions) -> int:
         If an option is wrong or the file cannot be written.
     """
     catalog = real_catalog()
-    job = JobSpec(
-        machine=options.machine,
-        kernel=options.kernel,
-        test=options.test,
-        sizes=tuple(catalog.sizes(options.machine)) if options.sizes is None else options.sizes,
-        ops=options.ops,
-        seed=options.seed,
-        cpus=options.cpus,
-    )
+    job = first_job(options, catalog)
     if options.screenshot is None:
         return main(job, options.theme, options.scale, catalog=catalog)
     size = (options.width_pixels, options.height_pixels)
@@ -106,6 +99,23 @@ def run_window(options: WindowOptions) -> int:
     scale = None if options.scale == 1 else options.scale
     screenshot(Path(options.screenshot), *size, options.theme, job, catalog=catalog, scale=scale)
     return 0
+
+
+def first_job(options: WindowOptions, catalog: Catalog) -> JobSpec:
+    """The job that is chosen at first: of the asked sizes, or of all points of the test."""
+    sweep = catalog.sweep(options.test)
+    points = tuple(catalog.points(options.machine, options.test))
+    sizes = points if options.sizes is None else options.sizes
+    return JobSpec(
+        machine=options.machine,
+        kernel=options.kernel,
+        test=options.test,
+        sizes=sizes if sweep == Sweep.SIZE else (),
+        ops=options.ops,
+        seed=options.seed,
+        cpus=options.cpus,
+        objects=points if sweep == Sweep.OBJECTS else (),
+    )
 
 
 def main(
@@ -133,6 +143,7 @@ def main(
     bridge.start()
     with _signals_close(window):
         code = application.exec()
+        window.close()  # does nothing if it is what ended the loop; ends every thread and process
         bridge.shutdown()
     return int(code)
 
@@ -273,14 +284,21 @@ def real_session(job: JobSpec) -> SessionLike:
 
 
 def real_catalog() -> Catalog:
-    """The machines, kernels, tests and sizes that the model knows."""
+    """The machines, kernels, tests and points that the model knows."""
     from slubviz.model import requests
+    from slubviz.model.kernels import KERNELS
+    from slubviz.model.plan import WORKLOADS
+
+    def sweep(test: str) -> Sweep:
+        return WORKLOADS[test].sweep if test in WORKLOADS else Sweep.SIZE
 
     return Catalog(
         machines=requests.known_machines(),
         kernels=requests.known_kernels(),
         tests=requests.known_tests(),
-        sizes=requests.default_sizes,
+        points=requests.default_sizes,
+        sweep=sweep,
+        faulty=frozenset(name for name, kernel in KERNELS.items() if kernel.faulty),
     )
 
 

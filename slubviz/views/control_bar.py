@@ -28,8 +28,11 @@ from PySide6.QtWidgets import (
 )
 
 from slubviz.model.errors import UserError
+from slubviz.model.workload import Sweep
 from slubviz.views import numbers, speed
+from slubviz.views.icons import icon
 from slubviz.views.job import Catalog, JobSpec
+from slubviz.views.theme import LIGHT, Theme
 
 _FIELD_HEIGHT = 28
 #: On a narrower bar the buttons have no text, so that all of the speed field is inside.
@@ -37,6 +40,11 @@ _TEXT_BUTTONS_PIXELS = 1160
 _MOST_OPS = 1_000_000
 #: Sizes that are no powers of two but have caches of their own.
 _MORE_SIZES = (96, 192)
+_POINT_TIPS = {
+    Sweep.SIZE: "Bytes of each object",
+    Sweep.OBJECTS: "Objects that each bulk call allocates or frees",
+    Sweep.NOTHING: "This test has no sizes to choose from",
+}
 
 
 class CountBox(QSpinBox):
@@ -72,12 +80,15 @@ class ControlBar(QFrame):
         self.setObjectName("bar")
         self._catalog = catalog
         self._seed, self._cpus = job.seed, job.cpus
+        #: What is chosen in the size box, for each kind of point: the tests take turns in it.
+        self._chosen: dict[Sweep, tuple[int, ...]] = {}
+        self._filled: Sweep | None = None
         self._quiet = True
         self.machine = _combo(catalog.machines, "Machine")
         self.kernel = _combo(catalog.kernels, "Kernel")
         self.test = _combo(catalog.tests, "Test", describe=True)
-        self.size_box = QComboBox()
-        self.size_box.setAccessibleName("Size")
+        self.size_box = ElidedCombo()
+        self.size_caption = _caption("Size")
         self.ops = CountBox()
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self._speed_label = QLabel()
@@ -85,19 +96,29 @@ class ControlBar(QFrame):
         self._build(actions)
         self.set_job(job)
         self._connect()
+        self.set_theme(LIGHT)
         self._quiet = False
 
     def job(self) -> JobSpec:
         """What is chosen."""
+        points, sweep = tuple(self.size_box.currentData() or ()), self._sweep()
         return JobSpec(
             machine=str(self.machine.currentData()),
             kernel=str(self.kernel.currentData()),
             test=str(self.test.currentData()),
-            sizes=tuple(self.size_box.currentData() or ()),
+            sizes=points if sweep == Sweep.SIZE else (),
             ops=self.ops.value(),
             seed=self._seed,
             cpus=self._cpus,
+            objects=points if sweep == Sweep.OBJECTS else (),
         )
+
+    def set_theme(self, theme: Theme) -> None:
+        """Mark the kernels with known faults in a theme's colours."""
+        warning = icon("warning", theme)
+        for index in range(self.kernel.count()):
+            if self.kernel.itemData(index) in self._catalog.faulty:
+                self.kernel.setItemIcon(index, warning)
 
     def set_job(self, job: JobSpec) -> None:
         """Choose a job; names that the catalog does not know are added."""
@@ -105,9 +126,8 @@ class ControlBar(QFrame):
         self._seed, self._cpus = job.seed, job.cpus
         for combo, name in ((self.machine, job.machine), (self.kernel, job.kernel), (self.test, job.test)):
             _choose(combo, name, PurePath(name).name, tip=name)  # of a path, the file's name tells most
-        self._fill_sizes()
-        text = numbers.size(job.sizes[0]) if len(job.sizes) == 1 else f"{len(job.sizes)} sizes"
-        _choose(self.size_box, job.sizes, text)
+        self._fill_points()
+        self._choose_points(job.objects or job.sizes)
         self.ops.setMaximum(max(_MOST_OPS, job.ops))
         self.ops.setValue(job.ops)
         self._quiet = before
@@ -156,10 +176,11 @@ class ControlBar(QFrame):
             ("Machine", self.machine, 3),
             ("Kernel", self.kernel, 2),
             ("Test", self.test, 3),
-            ("Size", self.size_box, 1),
+            (self.size_caption, self.size_box, 1),
             ("Ops per CPU", self.ops, 1),
         ):
-            layout.addLayout(_captioned(caption, field), stretch)
+            label = _caption(caption) if isinstance(caption, str) else caption
+            layout.addLayout(_captioned(label, field), stretch)
         layout.addSpacing(8)
         for name in ("run", "pause", "step", "reset"):
             layout.addWidget(self._button(name, actions[name]), 0, Qt.AlignmentFlag.AlignBottom)
@@ -192,20 +213,30 @@ class ControlBar(QFrame):
         return field
 
     def _connect(self) -> None:
-        self.machine.currentIndexChanged.connect(self._machine_changed)
-        for combo in (self.kernel, self.test, self.size_box):
-            combo.currentIndexChanged.connect(self._announce)
+        for combo in (self.machine, self.test):
+            combo.currentIndexChanged.connect(self._points_changed)
+        self.kernel.currentIndexChanged.connect(self._announce)
+        self.size_box.currentIndexChanged.connect(self._point_chosen)
         self.ops.valueChanged.connect(self._announce)
         self.slider.valueChanged.connect(self._speed_moved)
 
-    def _machine_changed(self) -> None:
-        before = self.size_box.currentData()
+    def _sweep(self) -> Sweep:
+        return self._catalog.sweep(str(self.test.currentData()))
+
+    def _points_changed(self) -> None:
+        if self._quiet:
+            return
         self._quiet = True
-        self._fill_sizes()
-        index = _index_of(self.size_box, before)
+        self._fill_points()
+        index = _index_of(self.size_box, self._chosen.get(self._sweep()))
         self.size_box.setCurrentIndex(max(index, 0))
         self._quiet = False
         self._announce()
+
+    def _point_chosen(self) -> None:
+        if not self._quiet:
+            self._chosen[self._sweep()] = tuple(self.size_box.currentData() or ())
+            self._announce()
 
     def _announce(self) -> None:
         if not self._quiet:
@@ -215,15 +246,35 @@ class ControlBar(QFrame):
         self._speed_label.setText(speed.label_of(position))
         self.speed_changed.emit(speed.rate_of(position))
 
-    def _fill_sizes(self) -> None:
-        try:
-            default = tuple(self._catalog.sizes(str(self.machine.currentData())))
-        except UserError:  # a machine file that has gone: Run tells what is wrong with it
+    def _choose_points(self, points: tuple[int, ...]) -> None:
+        sweep = self._sweep()
+        if sweep == Sweep.NOTHING:
             return
+        unit = "sizes" if sweep == Sweep.SIZE else "counts"
+        text = point_text(sweep, points[0]) if len(points) == 1 else f"{len(points)} {unit}"
+        _choose(self.size_box, points, text)
+        self._chosen[sweep] = points
+
+    def _fill_points(self) -> None:
+        sweep = self._sweep()
+        self.size_caption.setText("Objects" if sweep == Sweep.OBJECTS else "Size")
+        self.size_box.setAccessibleName("Objects per call" if sweep == Sweep.OBJECTS else "Size")
+        self.size_box.setToolTip(_POINT_TIPS[sweep])
+        self.size_box.setEnabled(sweep != Sweep.NOTHING)
+        try:
+            default = tuple(self._catalog.points(*(str(c.currentData()) for c in (self.machine, self.test))))
+        except UserError:  # a machine file that has gone: Run tells what is wrong with it
+            if sweep == self._filled:
+                return
+            default = ()
+        self._filled = sweep
         self.size_box.clear()
-        for size_bytes in sorted({*default, *_MORE_SIZES}):
-            self.size_box.addItem(numbers.size(size_bytes), (size_bytes,))
-        self.size_box.addItem("All sizes", default)
+        if sweep == Sweep.NOTHING:
+            self.size_box.addItem("–", ())
+            return
+        for point in sorted({*default, *(_MORE_SIZES if sweep == Sweep.SIZE else ())}):
+            self.size_box.addItem(point_text(sweep, point), (point,))
+        self.size_box.addItem("All sizes" if sweep == Sweep.SIZE else "All counts", default)
 
 
 class ElidedCombo(QComboBox):
@@ -236,6 +287,8 @@ class ElidedCombo(QComboBox):
         style = QStyle.SubControl.SC_ComboBoxEditField
         field = self.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, style, self)
         room = field.width() - 6
+        if not option.currentIcon.isNull():
+            room -= option.iconSize.width() + 4
         option.currentText = self.fontMetrics().elidedText(
             self.currentText(), Qt.TextElideMode.ElideRight, room
         )
@@ -283,10 +336,14 @@ def _caption(text: str) -> QLabel:
     return label
 
 
-def _captioned(text: str, field: QWidget) -> QVBoxLayout:
+def point_text(sweep: Sweep, point: int) -> str:
+    """A size with its unit, or a number of objects."""
+    return numbers.size(point) if sweep == Sweep.SIZE else f"N={point}"
+
+
+def _captioned(label: QLabel, field: QWidget) -> QVBoxLayout:
     box = QVBoxLayout()
     box.setSpacing(2)
-    label = _caption(text)
     label.setBuddy(field)
     box.addWidget(label)
     field.setFixedHeight(_FIELD_HEIGHT)

@@ -165,6 +165,9 @@ class CardPainter:
         if cpu.operations:
             operations = f"{numbers.short(cpu.operations)}{numbers.THIN}ops"
             facts.append((operations, "text_muted", metrics.horizontalAdvance("00.00 k ops")))
+        for name, value in cpu.extra:
+            text = f"{name} {value}"
+            facts.append((text, "text_muted", metrics.horizontalAdvance(text)))
         return facts
 
     def _draw_facts(self, place: QRectF, facts: list[tuple[str, str, float]]) -> float:

@@ -226,5 +226,6 @@ def cpu_facts(cpu: CpuView, now_cycles: float) -> str:
         f"Clock {numbers.cycles(cpu.clock_cycles)}, {numbers.plural(cpu.micro_ops, 'micro-op')}",
         f"{numbers.plural(cpu.operations, 'operation')}, "
         f"{numbers.integer(cpu.slow_path_operations)} on the slow path",
+        *(f"{name.capitalize()}: {value}" for name, value in cpu.extra),
     ]
     return "\n".join(line for line in lines if line)

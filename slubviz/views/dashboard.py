@@ -72,7 +72,8 @@ class Dashboard(QWidget):
         if self._cards_are_due(update):
             self.cpus.show_cpus(snapshot, update.sources, pace_of(update))
             self._cpu_panel.set_info(self.cpus.facts())
-        self.legend.setVisible(snapshot is None or bool(snapshot.cache_name))
+        self.legend.setVisible(self.map.has_slabs())
+        self.legend.set_family(snapshot.family if snapshot else "slub")
         self._map_panel.set_title(map_title(snapshot))
         self._map_panel.set_info(self.map.facts())
         self._lock_panel.set_info(self.locks.facts())
@@ -141,6 +142,8 @@ def pace_of(update: ViewUpdate) -> Pace:
 def map_title(snapshot: Snapshot | None) -> str:
     """Name of the shown cache."""
     if snapshot is None:
+        return "Slabs"
+    if snapshot.phase is not None and snapshot.phase.size_bytes == 0:
         return "Slabs"
     if not snapshot.cache_name:
         return f"Page allocator, {numbers.size(snapshot.cache_size_bytes)}"

@@ -23,6 +23,10 @@ def _pause(painter: QPainter) -> None:
     painter.drawRect(QRectF(9.3, 3, 3.2, 10))
 
 
+def _stop(painter: QPainter) -> None:
+    painter.drawRect(QRectF(3.5, 3.5, 9, 9))
+
+
 def _step(painter: QPainter) -> None:
     painter.drawPolygon(QPolygonF([QPointF(3, 3), QPointF(10, 8), QPointF(3, 13)]))
     painter.drawRect(QRectF(11, 3, 2, 10))
@@ -48,6 +52,13 @@ def _table(painter: QPainter) -> None:
     painter.drawLine(QPointF(7, 3), QPointF(7, 13))
 
 
+def _warning(painter: QPainter) -> None:
+    painter.drawPolygon(QPolygonF([QPointF(8, 2), QPointF(14.5, 13.5), QPointF(1.5, 13.5)]))
+    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Clear)
+    painter.drawRect(QRectF(7.2, 6, 1.6, 3.8))
+    painter.drawRect(QRectF(7.2, 10.7, 1.6, 1.6))
+
+
 def _app(painter: QPainter) -> None:
     # A slab of 3 x 3 objects, some of them allocated.
     for index in range(9):
@@ -64,12 +75,16 @@ def _outline(painter: QPainter) -> None:
 _SHAPES: dict[str, Callable[[QPainter], None]] = {
     "run": _run,
     "pause": _pause,
+    "stop": _stop,
     "step": _step,
     "reset": _reset,
     "picture": _picture,
     "table": _table,
+    "warning": _warning,
     "app": _app,
 }
+#: Meaning of the colour of icons that do not have the text's.
+_COLOURS = {"app": "accent", "warning": "cpu_waiting"}
 
 
 def icon(name: str, theme: Theme, on_accent: bool = False) -> QIcon:
@@ -89,7 +104,7 @@ def icon(name: str, theme: Theme, on_accent: bool = False) -> QIcon:
     """
     shape = _SHAPES[name]
     result = QIcon()
-    color = theme.on_accent if on_accent else theme.accent if name == "app" else theme.text
+    color = theme.on_accent if on_accent else getattr(theme, _COLOURS.get(name, "text"))
     for size in _SIZES:
         result.addPixmap(_render(shape, size, QColor(color)), QIcon.Mode.Normal)
         result.addPixmap(_render(shape, size, QColor(theme.cpu_halted)), QIcon.Mode.Disabled)

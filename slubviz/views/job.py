@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from slubviz.model.snapshot import PhaseView, Snapshot
+from slubviz.model.workload import Sweep
 
 if TYPE_CHECKING:
     from slubviz.model.results import CellResult
@@ -32,6 +33,8 @@ class JobSpec:
         Seed of everything that is random in a run.
     cpus : int or None
         Number of CPUs; None is what the machine has.
+    objects : tuple of int
+        Objects per bulk call, run one after the other; for tests that have such calls.
     """
 
     machine: str
@@ -41,19 +44,33 @@ class JobSpec:
     ops: int
     seed: int = 1
     cpus: int | None = None
+    objects: tuple[int, ...] = ()
+
+
+def _size_swept(test: str) -> Sweep:
+    return Sweep.SIZE
 
 
 @dataclass(frozen=True)
 class Catalog:
     """Names to choose from, each with a one-line description.
 
-    ``sizes`` gives the object sizes in bytes that a machine's tests run with.
+    Attributes
+    ----------
+    points : callable
+        Machine and test -> object sizes in bytes, or objects per bulk call, that the test runs through.
+    sweep : callable
+        Test -> what its cells differ in.
+    faulty : set of str
+        Kernels that are known to have a fault; their descriptions say which.
     """
 
     machines: Mapping[str, str]
     kernels: Mapping[str, str]
     tests: Mapping[str, str]
-    sizes: Callable[[str], Sequence[int]]
+    points: Callable[[str, str], Sequence[int]]
+    sweep: Callable[[str], Sweep] = _size_swept
+    faulty: frozenset[str] = frozenset()
 
 
 class SessionLike(Protocol):

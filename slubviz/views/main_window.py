@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtGui import QCloseEvent, QGuiApplication
@@ -17,16 +18,20 @@ from PySide6.QtWidgets import (
     QLayout,
     QMainWindow,
     QStackedWidget,
+    QTabBar,
     QVBoxLayout,
     QWidget,
 )
 
 from slubviz.model.errors import UserError
+from slubviz.model.workload import Sweep
 from slubviz.views import actions as action_table
 from slubviz.views.bridge import Bridge
 from slubviz.views.control_bar import ControlBar
 from slubviz.views.dashboard import Dashboard
 from slubviz.views.export import export_csv, export_png
+from slubviz.views.fidelity_bridge import FidelityBridge
+from slubviz.views.fidelity_page import FidelityPage
 from slubviz.views.help_dialogs import about_dialog, keys_dialog
 from slubviz.views.icons import icon
 from slubviz.views.job import Catalog, JobSpec
@@ -36,8 +41,15 @@ from slubviz.views.status_strip import StatusStrip
 from slubviz.views.theme import DARK, LIGHT, Theme, code_font, palette_of, style_sheet_of
 from slubviz.views.worker import ViewUpdate, WorkerState
 
+if TYPE_CHECKING:
+    from slubviz.model.compare_table import CellKey
+
 #: Asks for a file name: title, suggested name, filter; "" when the user cancels.
 AskPath = Callable[[QWidget, str, str, str], str]
+
+
+#: Commands that choose a page, in the order of the pages.
+_VIEWS = ("view_laboratory", "view_fidelity")
 
 
 class ThemeMode(Enum):
@@ -70,6 +82,8 @@ class MainWindow(QMainWindow):
         Where place and theme are remembered; None remembers nothing.
     ask_path : AskPath
         Asks for the name of an export.
+    fidelity : FidelityBridge or None
+        Runs comparisons; closed with the window.  None makes one.
     """
 
     def __init__(
@@ -80,9 +94,12 @@ class MainWindow(QMainWindow):
         mode: ThemeMode = ThemeMode.SYSTEM,
         settings: QSettings | None = None,
         ask_path: AskPath = ask_save_path,
+        fidelity: FidelityBridge | None = None,
     ) -> None:
         super().__init__()
         self._bridge = bridge
+        self._catalog = catalog
+        self._fidelity_bridge = fidelity or FidelityBridge(parent=self)
         self._settings = settings
         self._ask_path = ask_path
         self._mode = self._remembered_mode(mode)
@@ -95,7 +112,10 @@ class MainWindow(QMainWindow):
         self.welcome = WelcomePage(self.commands["run"])
         self.compiling = CompilePage()
         self.dashboard = Dashboard(self._theme, code_font())
+        self.fidelity = FidelityPage(self._fidelity_bridge, self.commands, self._theme)
         self.pages = QStackedWidget()
+        self.views = QStackedWidget()
+        self.view_tabs = QTabBar()
         self._center = QWidget()
         self.status = StatusStrip(self._theme)
         self._build()
@@ -131,6 +151,7 @@ class MainWindow(QMainWindow):
             self._settings.setValue("geometry", self.saveGeometry())
         # Not waited for here: a compile may take seconds, and the window shall be gone at once.
         self._bridge.shutdown()
+        self._fidelity_bridge.shutdown()
         event.accept()
 
     # Parts
@@ -139,12 +160,20 @@ class MainWindow(QMainWindow):
         action_table.fill_menus(self.menuBar(), self.commands)
         for page in (self.welcome, self.compiling, self.dashboard):
             self.pages.addWidget(page)
+        laboratory = QWidget()
+        inside = QVBoxLayout(laboratory)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        inside.addWidget(self.bar)
+        inside.addWidget(self.pages, 1)
+        self.views.addWidget(laboratory)
+        self.views.addWidget(self.fidelity)
+        self._build_tabs()
         layout = QVBoxLayout(self._center)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(self.bar)
         layout.addWidget(self.messages)
-        layout.addWidget(self.pages, 1)
+        layout.addWidget(self.views, 1)
         self.setCentralWidget(self._center)
         self.setStatusBar(self.status)
         # A fixed smallest size instead of one that follows the layout, which would change with every label.
@@ -154,6 +183,31 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(960, 560)
         available = self.screen().availableSize()
         self.resize(min(1440, available.width()), min(860, available.height()))
+
+    def _build_tabs(self) -> None:
+        # In the menu's line, where they take no room.
+        self.view_tabs.setObjectName("pages")
+        self.view_tabs.setDrawBase(False)
+        self.view_tabs.setExpanding(False)
+        self.view_tabs.setAccessibleName("Pages")
+        for name in _VIEWS:
+            index = self.view_tabs.addTab(self.commands[name].text().replace("&", ""))
+            self.view_tabs.setTabToolTip(index, self.commands[name].toolTip())
+        self.view_tabs.currentChanged.connect(self.show_view)
+        self.menuBar().setCornerWidget(self.view_tabs)
+        self.commands[_VIEWS[0]].setChecked(True)
+
+    def show_view(self, index: int) -> None:
+        """Show the laboratory (0) or the fidelity page (1)."""
+        self.views.setCurrentIndex(index)
+        self.view_tabs.setCurrentIndex(index)
+        self.commands[_VIEWS[index]].setChecked(True)
+        self._enable_commands(self._bridge.latest)
+
+    @property
+    def shows_fidelity(self) -> bool:
+        """Whether the fidelity page is in front."""
+        return self.views.currentWidget() is self.fidelity
 
     def _connect(self) -> None:
         self._bridge.updated.connect(self.show_update)
@@ -172,6 +226,10 @@ class MainWindow(QMainWindow):
             ("export_png", self._export_png),
             ("export_csv", self._export_csv),
             ("quit", self.close),
+            ("compare", self._compare),
+            ("compare_cancel", self._fidelity_bridge.cancel),
+            ("view_laboratory", lambda: self.show_view(0)),
+            ("view_fidelity", lambda: self.show_view(1)),
             ("keys", lambda: keys_dialog(self).show()),
             ("about", lambda: about_dialog(self).show()),
             ("theme_system", lambda: self.set_mode(ThemeMode.SYSTEM)),
@@ -179,6 +237,11 @@ class MainWindow(QMainWindow):
             ("theme_dark", lambda: self.set_mode(ThemeMode.DARK)),
         ):
             self.commands[name].triggered.connect(_without_argument(handler))
+        self.fidelity.cell_chosen.connect(self.load_cell)
+        self.fidelity.problem.connect(self._show_problem)
+        self._fidelity_bridge.updated.connect(lambda _update: self._enable_commands(self._bridge.latest))
+        self._fidelity_bridge.exported.connect(lambda path: self.messages.show_notice(f"Saved {path}"))
+        self._fidelity_bridge.export_failed.connect(self.messages.show_error)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
 
     # Updates
@@ -209,25 +272,57 @@ class MainWindow(QMainWindow):
         busy = state is WorkerState.LOADING
         running = state is WorkerState.RUNNING
         ended = state in (WorkerState.FINISHED, WorkerState.FAULTED)
-        self.commands["run"].setEnabled((not running and not busy) or changed)
+        here = not self.shows_fidelity  # keys do nothing to a run that is out of sight, but Pause
+        self.commands["run"].setEnabled(here and ((not running and not busy) or changed))
         self.commands["pause"].setEnabled(running)
-        self.commands["step"].setEnabled(not busy and (not ended or changed))
-        self.commands["reset"].setEnabled((update.job is not None and not busy) or changed)
-        self.commands["export_csv"].setEnabled(bool(update.results))
+        self.commands["step"].setEnabled(here and not busy and (not ended or changed))
+        self.commands["reset"].setEnabled(here and ((update.job is not None and not busy) or changed))
+        compared = self._fidelity_bridge.latest.comparison
+        cells = update.results if here else compared.cells if compared else ()
+        self.commands["export_csv"].setEnabled(bool(cells))
+        self.commands["export_png"].setEnabled(here or bool(cells))
         self.status.show_hint("The choice has changed: Run or Reset starts it." if changed else "")
+
+    # Fidelity
+
+    def _compare(self) -> None:
+        self.show_view(1)
+        self.fidelity.compare()
+
+    def _show_problem(self, text: str) -> None:
+        if text:
+            self.messages.show_error(text)
+        else:
+            self.messages.clear()
+
+    def load_cell(self, key: CellKey) -> None:
+        """Choose a compared cell in the laboratory, and load it unless a run would be lost."""
+        job = job_of(key, self._catalog, self.fidelity.ops, self.fidelity.seed)
+        self.bar.set_job(job)
+        self.show_view(0)
+        if self._bridge.latest.state is not WorkerState.RUNNING:
+            self._bridge.reset(job)
 
     # Export
 
     def _export_png(self) -> None:
+        if self.shows_fidelity:
+            path = self._ask_path(self, "Export heat map", "compare.png", "PNG pictures (*.png)")
+            self._export(path, ".png", self._fidelity_bridge.export_png, at_once=False)
+            return
         path = self._ask_path(self, "Export PNG", "slubviz.png", "PNG pictures (*.png)")
         self._export(path, ".png", lambda target: export_png(self._center, target))
 
     def _export_csv(self) -> None:
+        if self.shows_fidelity:
+            path = self._ask_path(self, "Export comparison", "compare.csv", "CSV tables (*.csv)")
+            self._export(path, ".csv", self._fidelity_bridge.export_csv, at_once=False)
+            return
         results = self._bridge.latest.results
         path = self._ask_path(self, "Export CSV", "runs.csv", "CSV tables (*.csv)")
         self._export(path, ".csv", lambda target: export_csv(results, target))
 
-    def _export(self, path: str, suffix: str, write: Callable[[Path], None]) -> None:
+    def _export(self, path: str, suffix: str, write: Callable[[Path], None], at_once: bool = True) -> None:
         if not path:
             return
         target = Path(path)
@@ -240,7 +335,8 @@ class MainWindow(QMainWindow):
         except OSError as error:
             self.messages.show_error(f"cannot write {target}: {error.strerror or error}")
         else:
-            self.messages.show_notice(f"Saved {target}")
+            if at_once:  # else the bridge tells when it is written
+                self.messages.show_notice(f"Saved {target}")
 
     # Theme and place
 
@@ -279,8 +375,25 @@ class MainWindow(QMainWindow):
         action_table.recolour_icons(self.commands, self._theme)
         self.commands[f"theme_{self._mode.value}"].setChecked(True)
         self.setWindowIcon(icon("app", self._theme))
+        self.bar.set_theme(self._theme)
         self.dashboard.set_theme(self._theme)
+        self.fidelity.set_theme(self._theme)
         self.status.set_theme(self._theme)
+
+
+def job_of(key: CellKey, catalog: Catalog, ops: int, seed: int) -> JobSpec:
+    """The job that measures a published cell: its point, or all where one number stands for all."""
+    sweep = catalog.sweep(key.test)
+    points = (key.point,) if key.point else tuple(catalog.points(key.machine, key.test))
+    return JobSpec(
+        machine=key.machine,
+        kernel=key.kernel,
+        test=key.test,
+        sizes=points if sweep == Sweep.SIZE else (),
+        ops=ops,
+        seed=seed,
+        objects=points if sweep == Sweep.OBJECTS else (),
+    )
 
 
 def theme_for(mode: ThemeMode) -> Theme:

@@ -48,3 +48,10 @@ def signed_percent(value: float) -> str:
 def plural(count: int, noun: str, many: str = "") -> str:
     """``1 slab``, ``2 slabs``."""
     return f"{integer(count)}{THIN}{noun if count == 1 else (many or noun + 's')}"
+
+
+def point(size_bytes: int, objects: int | None = None) -> str:
+    """What a cell is about: a size with its unit, ``N=32`` for bulk calls, nothing where there is neither."""
+    if objects is not None:
+        return f"N={objects}"
+    return size(size_bytes) if size_bytes else ""

@@ -27,20 +27,33 @@ class WelcomePage(QWidget):
         for number, text in enumerate(_STEPS, 1):
             layout.addLayout(_step(number, text))
         layout.addSpacing(8)
-        self.button = QToolButton()
-        self.button.setDefaultAction(run)
-        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.button.setProperty("command", "true")
-        self.button.setProperty("primary", "true")
-        self.button.setMinimumSize(120, 36)
-        row = QHBoxLayout()
-        row.setSpacing(12)
-        row.addWidget(self.button)
-        key = QLabel(f"or press {run.shortcut().toString()}")
-        key.setObjectName("muted")
-        row.addWidget(key)
-        row.addStretch(1)
-        layout.addLayout(row)
+        self.button = _big_button(run)
+        layout.addLayout(_button_row(self.button, run))
+
+
+class ActionPage(QWidget):
+    """Says that there is nothing yet and what a command would do, with its button."""
+
+    def __init__(self, headline: str, action: QAction, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        card, layout = _card(self)
+        layout.addWidget(_headline(headline, card))
+        self._text = _wrapped("", _CARD_WIDTH - 2 * _CARD_MARGIN)
+        layout.addWidget(self._text)
+        layout.addSpacing(8)
+        self.button = _big_button(action)
+        layout.addLayout(_button_row(self.button, action))
+
+    @property
+    def text(self) -> str:
+        """What it says below the headline."""
+        return self._text.text()
+
+    def set_text(self, text: str) -> None:
+        """Say something else."""
+        if text != self._text.text():
+            self._text.setText(text)
+            self._text.setFixedHeight(max(0, self._text.heightForWidth(self._text.width())))
 
 
 class CompilePage(QWidget):
@@ -83,6 +96,27 @@ def _card(page: QWidget) -> tuple[QFrame, QVBoxLayout]:
     return card, layout
 
 
+def _big_button(action: QAction) -> QToolButton:
+    button = QToolButton()
+    button.setDefaultAction(action)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    button.setProperty("command", "true")
+    button.setProperty("primary", "true")
+    button.setMinimumSize(120, 36)
+    return button
+
+
+def _button_row(button: QToolButton, action: QAction) -> QHBoxLayout:
+    row = QHBoxLayout()
+    row.setSpacing(12)
+    row.addWidget(button)
+    key = QLabel(f"or press {action.shortcut().toString()}")
+    key.setObjectName("muted")
+    row.addWidget(key)
+    row.addStretch(1)
+    return row
+
+
 def _headline(text: str, like: QWidget) -> QLabel:
     label = QLabel(text)
     font = QFont(like.font())
@@ -96,7 +130,7 @@ def _wrapped(text: str, width: int) -> QLabel:
     # A centred card asks no label how tall it is at its width: it has to be told.
     label = QLabel(text)
     label.setWordWrap(True)
-    label.setFixedSize(width, label.heightForWidth(width))
+    label.setFixedSize(width, max(0, label.heightForWidth(width)))
     return label
 
 

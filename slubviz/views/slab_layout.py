@@ -1,7 +1,9 @@
 """Where every slab's tile goes: groups by owner, one tile size that fits all.
 
 Pure arithmetic on a SlabTable, in device pixels; no Qt.  Slabs are grouped by the CPU that owns
-them (its cpu slabs, then the slabs it owned last) and by the node whose partial list they are on.
+them (its cpu slabs, its chain of partial slabs, then the slabs it owned last) and by the node whose
+partial list they are on.  Slabs of SLAB, which belong to no CPU, are grouped by the three lists of
+their node.
 All tiles of the map have the same size, the largest at which everything fits; the cpu slabs alone
 keep a larger one, because there are few of them and they are what changes.
 With more CPUs than rows fit, neighbouring CPUs share a group.
@@ -17,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from slubviz.model.snapshot import IntArray, SlabTable
+from slubviz.model.snapshot import IntArray, SlabState, SlabTable
 from slubviz.views import numbers
 
 #: Tile sizes to try, largest first, in logical pixels.
@@ -37,6 +39,10 @@ _SMALLEST_ROW = 26
 _CPU_SLABS_PER_ROW = 8
 
 
+#: SLAB's three lists.
+_LIST_NAMES = ((SlabState.FULL, "Full"), (SlabState.PARTIAL, "Partial"), (SlabState.EMPTY, "Free"))
+
+
 class Detail(IntEnum):
     """How much of a slab a tile shows."""
 
@@ -51,6 +57,7 @@ class GroupKind(IntEnum):
     CPU = 0
     PARTIAL = 1
     OTHER = 2
+    LIST = 3  #: one of SLAB's three lists
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,8 @@ def group_slabs(
     merge = max(1, math.ceil(cpus / max(1, largest_groups)))
     cpu_groups = math.ceil(cpus / merge)
     nodes = int(table.node.max()) + 1 if table.node.size else 1
-    last = np.where(table.cpu >= 0, table.cpu, table.last_cpu)
+    chained = table.on_cpu_partial >= 0
+    last = np.where(chained, table.on_cpu_partial, np.where(table.cpu >= 0, table.cpu, table.last_cpu))
     known = (last >= 0) & (last < cpus)
     other = cpu_groups + nodes
     key = np.where(known, last // merge, other)
@@ -195,20 +203,41 @@ def group_slabs(
     for index in range(other + 1):
         members = order[bounds[index] : bounds[index + 1]]
         if index < cpu_groups:
+            members = members[np.argsort(~chained[members], kind="stable")]
             owned = table.cpu[members] >= 0
             title = _cpu_title(cpu_numbers, index * merge, merge)
             takes_part = any(active[index * merge : (index + 1) * merge])
             groups.append(Group(GroupKind.CPU, title, members[owned], members[~owned], takes_part))
         elif index < other:
-            title = (
-                "Partial list"
-                if nodes == 1
-                else f"Partial{numbers.THIN}list, node{numbers.THIN}{index - cpu_groups}"
-            )
+            title = _list_title("Partial", index - cpu_groups, nodes)
             groups.append(Group(GroupKind.PARTIAL, title, members[:0], members))
         elif members.size:
             groups.append(Group(GroupKind.OTHER, "On no list", members[:0], members))
     return groups
+
+
+def group_by_lists(table: SlabTable) -> list[Group]:
+    """Sort the slabs of SLAB by node and list, each in the order of the table.
+
+    A slab that is being built is on no list yet; like those on the free list it has handed out nothing.
+    """
+    nodes = int(table.node.max()) + 1 if table.node.size else 1
+    full = table.inuse >= table.objects
+    which = np.where(
+        table.on_partial_list, SlabState.PARTIAL, np.where(full, SlabState.FULL, SlabState.EMPTY)
+    )
+    groups = []
+    for node in range(nodes):
+        for state, name in _LIST_NAMES:
+            members = np.flatnonzero((table.node == node) & (which == state))
+            groups.append(Group(GroupKind.LIST, _list_title(name, node, nodes), members[:0], members))
+    return groups
+
+
+def _list_title(name: str, node: int, nodes: int) -> str:
+    if nodes == 1:
+        return f"{name} list"
+    return f"{name}{numbers.THIN}list, node{numbers.THIN}{node}"
 
 
 def _cpu_title(cpu_numbers: Sequence[int], first: int, count: int) -> str:

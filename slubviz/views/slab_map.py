@@ -16,17 +16,25 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from slubviz.hw.isa import CpuState
 from slubviz.model.snapshot import ObjectState, SlabState, SlabTable, Snapshot
 from slubviz.views import numbers
-from slubviz.views.slab_layout import Group, GroupKind, MapLayout, Row, group_slabs, lay_out
+from slubviz.views.slab_layout import Group, GroupKind, MapLayout, Row, group_by_lists, group_slabs, lay_out
 from slubviz.views.slab_raster import RasterColours, SlabRaster, colours_of
 from slubviz.views.slab_summary import SlabSummary
 from slubviz.views.theme import Theme
 
 _STATE_TEXT = {SlabState.EMPTY: "empty", SlabState.PARTIAL: "partial", SlabState.FULL: "full"}
+#: Where an object is, for SLUB and for SLAB.
 _OBJECT_TEXT = {
     ObjectState.FREE: "free, on the slab's freelist",
     ObjectState.CPU_FREE: "free, on the CPU's freelist",
     ObjectState.ALLOCATED: "allocated",
 }
+_OBJECT_TEXT_SLAB = {
+    **_OBJECT_TEXT,
+    ObjectState.FREE: "free, on the slab's own chain",
+    ObjectState.CPU_FREE: "free, in the array of a CPU, the shared array or an alien cache",
+}
+#: Families whose free objects wait in arrays, and whose slabs belong to nodes.
+ARRAY_FAMILIES = ("slab",)
 _ROW_HEIGHT_FOR_GROUPS = 36
 
 
@@ -42,6 +50,7 @@ class SlabMap(QWidget):
         self._summary: SlabSummary | None = None
         self._layout: MapLayout | None = None
         self._seen_active: list[bool] = []
+        self._no_objects = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(280, 160)
         self.setAccessibleName("Slab map")
@@ -69,6 +78,7 @@ class SlabMap(QWidget):
     def show_slabs(self, snapshot: Snapshot | None, summary: SlabSummary | None) -> None:
         """Show a snapshot's slabs; None clears the map."""
         self._note_active(snapshot)
+        self._note_objects(snapshot)
         self._snapshot, self._summary = snapshot, summary
         self._refresh()
 
@@ -77,7 +87,7 @@ class SlabMap(QWidget):
         snapshot = self._snapshot
         if snapshot is None:
             return ""
-        if not snapshot.cache_name:
+        if not self.has_slabs():
             return "no slabs"
         shown = int(snapshot.slabs.page_frame.size)
         total = max(snapshot.total_slabs, shown)
@@ -87,12 +97,21 @@ class SlabMap(QWidget):
             parts.append(f"newest {numbers.integer(shown - hidden)} shown")
         partial = int(snapshot.nr_partial.sum())
         parts.append(f"{numbers.integer(partial)} on partial lists")
+        chained = int((snapshot.slabs.on_cpu_partial >= 0).sum())
+        if chained:
+            parts.append(f"{numbers.integer(chained)} on CPUs' chains")
         return "  ·  ".join(parts)
+
+    def has_slabs(self) -> bool:
+        """Whether the test works with objects and they come from slabs; True before the first snapshot."""
+        return self._snapshot is None or (bool(self._snapshot.cache_name) and not self._no_objects)
 
     def why_empty(self) -> str:
         """What stands in the place of the map when there are no slabs; empty otherwise."""
-        if self._snapshot is None or self._snapshot.cache_name:
+        if self._snapshot is None or self.has_slabs():
             return ""
+        if self._no_objects:
+            return "This test times single instructions: it has no objects"
         size = numbers.integer(self._snapshot.cache_size_bytes)
         return f"{size}-byte objects come straight from the page allocator: no slabs"
 
@@ -141,26 +160,39 @@ class SlabMap(QWidget):
         index, object_number = self._layout.place_at(int(position.x() * unit), int(position.y() * unit))
         if index < 0:
             return ""
-        return slab_facts(self._snapshot.slabs, self._summary, index, object_number)
+        slabs, family = self._snapshot.slabs, self._snapshot.family
+        return slab_facts(slabs, self._summary, index, object_number, family)
 
     def _unit(self) -> float:
         return self.devicePixelRatioF()
 
     def _refresh(self) -> None:
-        if self._snapshot is None or self._summary is None or not self._snapshot.cache_name:
+        if self._snapshot is None or self._summary is None or not self.has_slabs():
             self._layout = None
             self.update()
             return
         unit = self._unit()
         width, height = int(self.width() * unit), int(self.height() * unit)
-        most_groups = max(4, self.height() // _ROW_HEIGHT_FOR_GROUPS - 2)
-        cpu_numbers = [cpu.number for cpu in self._snapshot.cpus]
-        groups = group_slabs(self._snapshot.slabs, cpu_numbers, self._seen_active, most_groups)
+        groups = self._groups(self._snapshot)
         objects = self._summary.objects_per_slab
         label_width = round(self._label_width(groups) * unit)
         self._layout = lay_out(groups, objects, max(width, 1), max(height, 1), unit, label_width)
         self._raster.update(self._layout, self._summary, self._colours)
         self.update()
+
+    def _groups(self, snapshot: Snapshot) -> list[Group]:
+        if snapshot.family in ARRAY_FAMILIES:
+            return group_by_lists(snapshot.slabs)
+        most_groups = max(4, self.height() // _ROW_HEIGHT_FOR_GROUPS - 2)
+        cpu_numbers = [cpu.number for cpu in snapshot.cpus]
+        return group_slabs(snapshot.slabs, cpu_numbers, self._seen_active, most_groups)
+
+    def _note_objects(self, snapshot: Snapshot | None) -> None:
+        # Between phases and after the last one nothing tells: it stays as it was.
+        if snapshot is None:
+            self._no_objects = False
+        elif snapshot.phase is not None:
+            self._no_objects = snapshot.phase.size_bytes == 0
 
     def _note_active(self, snapshot: Snapshot | None) -> None:
         # A CPU that has once run keeps its room until the run starts anew: the rows stay where they are.
@@ -213,7 +245,9 @@ def _count_text(row: Row) -> str:
     return numbers.plural(group.count, "slab")
 
 
-def slab_facts(table: SlabTable, summary: SlabSummary, index: int, object_number: int = -1) -> str:
+def slab_facts(
+    table: SlabTable, summary: SlabSummary, index: int, object_number: int = -1, family: str = "slub"
+) -> str:
     """What the tooltip says of a slab, as lines of text.
 
     Parameters
@@ -222,7 +256,10 @@ def slab_facts(table: SlabTable, summary: SlabSummary, index: int, object_number
         Of the slab in the table.
     object_number : int
         Of the object under the pointer, -1 for none.
+    family : str
+        Kind of allocator.
     """
+    arrays = family in ARRAY_FAMILIES
     state = _STATE_TEXT[SlabState(int(table.state[index]))]
     flags = [state]
     if table.frozen[index]:
@@ -231,23 +268,37 @@ def slab_facts(table: SlabTable, summary: SlabSummary, index: int, object_number
         flags.append("locked")
     objects = int(table.objects[index])
     allocated, cpu_free = int(summary.allocated[index]), int(summary.cpu_free[index])
+    own_free = objects - allocated - cpu_free
+    counts = (
+        f"{allocated} allocated, {cpu_free} in arrays, {own_free} on the slab's chain"
+        if arrays
+        else f"{allocated} allocated, {cpu_free} on the CPU freelist, {own_free} on the slab freelist"
+    )
     lines = [
         f"Slab at page frame {numbers.integer(int(table.page_frame[index]))}, node {int(table.node[index])}",
         ", ".join(flags).capitalize(),
-        _owner_text(table, index),
-        f"{numbers.plural(objects, 'object')}: {allocated} allocated, {cpu_free} on the CPU freelist, "
-        f"{objects - allocated - cpu_free} on the slab freelist",
+        _list_text(table, index) if arrays else _owner_text(table, index),
+        f"{numbers.plural(objects, 'object')}: {counts}",
         f"Counter inuse: {int(table.inuse[index])}",
     ]
     if 0 <= object_number < objects:
         where = ObjectState(int(summary.states[index, object_number]))
-        lines.append(f"Object {object_number}: {_OBJECT_TEXT[where]}")
+        lines.append(f"Object {object_number}: {(_OBJECT_TEXT_SLAB if arrays else _OBJECT_TEXT)[where]}")
     return "\n".join(line for line in lines if line)
+
+
+def _list_text(table: SlabTable, index: int) -> str:
+    # SLAB moves a slab between its lists by the counter, to which objects in arrays are in use.
+    if table.on_partial_list[index]:
+        return "On slabs_partial"
+    return "On slabs_full" if table.inuse[index] >= table.objects[index] else "On slabs_free, or being built"
 
 
 def _owner_text(table: SlabTable, index: int) -> str:
     if table.cpu[index] >= 0:
         return f"Cpu slab of CPU {int(table.cpu[index])}"
+    if table.on_cpu_partial[index] >= 0:
+        return f"On the chain of partial slabs of CPU {int(table.on_cpu_partial[index])}"
     last = int(table.last_cpu[index])
     owned = f"last cpu slab of CPU {last}" if last >= 0 else "last owner unknown"
     if table.on_partial_list[index]:

@@ -2,8 +2,9 @@
 
 The picture is an array of 32-bit colours that a QImage wraps without a copy.  Frames tell how
 full a slab is by their pattern: solid = full, dashed = partial, dots at the corners = empty.  A
-frozen slab has a thick frame with a filled corner, a locked one a square in the opposite corner,
-so that nothing depends on colour alone.
+frozen slab has a thick frame with a filled corner, a slab on a CPU's partial chain a thick frame open in the
+middle of its sides with a filled corner below, a locked one a square in the corner on the right, so that
+nothing depends on colour alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from numpy.typing import NDArray
 
 from slubviz.model.snapshot import ByteArray, IntArray, ObjectState, SlabState
 from slubviz.views.slab_layout import Detail, Grid, MapLayout, TileStyle
-from slubviz.views.slab_summary import FROZEN_FLAG, LOCKED_FLAG, NO_OBJECT, NO_SLAB, SlabSummary
+from slubviz.views.slab_summary import (
+    CHAINED_FLAG,
+    FROZEN_FLAG,
+    LOCKED_FLAG,
+    NO_OBJECT,
+    NO_SLAB,
+    SlabSummary,
+)
 from slubviz.views.theme import Theme
 
 Pixels = NDArray[np.uint32]
@@ -30,6 +38,7 @@ class RasterColours:
     frames: Pixels  #: by SlabState
     frozen: int
     locked: int
+    chained: int
 
 
 def colours_of(theme: Theme) -> RasterColours:
@@ -44,7 +53,12 @@ def colours_of(theme: Theme) -> RasterColours:
     frames[SlabState.PARTIAL] = theme.argb("slab_partial")
     frames[SlabState.FULL] = theme.argb("slab_full")
     return RasterColours(
-        theme.argb("panel"), objects, frames, theme.argb("slab_frozen"), theme.argb("slab_locked")
+        theme.argb("panel"),
+        objects,
+        frames,
+        theme.argb("slab_frozen"),
+        theme.argb("slab_locked"),
+        theme.argb("slab_chained"),
     )
 
 
@@ -229,15 +243,30 @@ def _blank_tiles(style: TileStyle, colours: RasterColours) -> Pixels:
 
 
 def _draw_frame(tile: Pixels, style: TileStyle, code: int, colours: RasterColours) -> None:
+    if code & CHAINED_FLAG:
+        tile[_ring(style, style.frame) & _open_sides(style)] = colours.chained
+        return
     frozen = bool(code & FROZEN_FLAG)
     # A frozen slab's frame is always whole: how full it is can be seen from its objects, of which the
     # CPU takes some without telling the slab's counter.
     state = int(SlabState.FULL) if frozen else min(code % FROZEN_FLAG, int(SlabState.FULL))
     line = style.frame if frozen else max(1, style.frame // 2)
     colour = colours.frozen if frozen else colours.frames[state]
-    ring = np.zeros(tile.shape, dtype=bool)
+    tile[_ring(style, line) & _pattern(style, state)] = colour
+
+
+def _ring(style: TileStyle, line: int) -> NDArray[np.bool_]:
+    ring = np.zeros((style.height, style.width), dtype=bool)
     ring[:line], ring[-line:], ring[:, :line], ring[:, -line:] = True, True, True, True
-    tile[ring & _pattern(style, state)] = colour
+    return ring
+
+
+def _open_sides(style: TileStyle) -> NDArray[np.bool_]:
+    # All but the middle third of each side: the links of a chain.
+    x, y = np.arange(style.width), np.arange(style.height)
+    near_x = np.minimum(x, x[::-1]) < style.width / 3
+    near_y = np.minimum(y, y[::-1]) < style.height / 3
+    return near_y[:, None] & near_x[None, :]
 
 
 def _pattern(style: TileStyle, state: int) -> NDArray[np.bool_]:
@@ -270,7 +299,9 @@ def _draw_marks(tiles: Pixels, style: TileStyle, frame_code: ByteArray, colours:
         return
     frozen = np.flatnonzero(frame_code & FROZEN_FLAG)
     locked = np.flatnonzero(frame_code & LOCKED_FLAG)
+    chained = np.flatnonzero(frame_code & CHAINED_FLAG)
     for k in range(side):
         tiles[frozen, k, : side - k] = colours.frozen
+        tiles[chained, -1 - k, : side - k] = colours.chained
     if locked.size:
         tiles[locked, :side, -side:] = colours.locked

@@ -15,10 +15,12 @@ from slubviz.model.snapshot import ByteArray, IntArray, ObjectState, SlabState, 
 
 #: State of the cells beyond a slab's last object.
 NO_OBJECT = 3
-#: Frame code: SlabState + 4 * frozen + 8 * locked; NO_SLAB is an unused place in a grid.
+#: Frame code: SlabState, and these flags; NO_SLAB is an unused place in a grid.  A slab on a CPU's chain of
+#: partial slabs is frozen too, but only a CPU's own slab has the frozen flag.
 FROZEN_FLAG = 4
 LOCKED_FLAG = 8
-NO_SLAB = 16
+CHAINED_FLAG = 16
+NO_SLAB = 32
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class SlabSummary:
     allocated, cpu_free : (S,) int64
         Objects of each slab in that state.
     frame : (S,) uint8
-        How full and in whose hands: see FROZEN_FLAG and LOCKED_FLAG.
+        How full and in whose hands: see FROZEN_FLAG and the other flags.
     """
 
     states: ByteArray
@@ -80,6 +82,8 @@ def _inside(objects: IntArray, widest: int) -> NDArray[np.bool_]:
 
 def _frame_codes(table: SlabTable) -> ByteArray:
     code = np.minimum(table.state, int(SlabState.FULL)).astype(np.uint8)
-    code += table.frozen.astype(np.uint8) * np.uint8(FROZEN_FLAG)
+    chained = table.on_cpu_partial >= 0
+    code += (table.frozen & ~chained).astype(np.uint8) * np.uint8(FROZEN_FLAG)
+    code += chained.astype(np.uint8) * np.uint8(CHAINED_FLAG)
     code += table.locked.astype(np.uint8) * np.uint8(LOCKED_FLAG)
     return code

@@ -96,7 +96,9 @@ def phase_text(snapshot: Snapshot) -> str:
     phase = snapshot.phase
     if phase is None:
         return ""
-    what = f"test {phase.test}: {phase.operation}, {numbers.size(phase.size_bytes)}"
+    what = f"test {phase.test}: {phase.operation}"
+    point = numbers.point(phase.size_bytes, phase.objects)
+    what = f"{what}, {point}" if point else what
     parts = [what if phase.measured else f"{what}, not measured"]
     if phase.measured and phase.operations_total > 0:
         done = sum(cpu.operations for cpu in snapshot.cpus)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QHeaderView, QTableView, QWidget
 
 from slubviz.views import numbers
-from slubviz.views.progress_plot import PUBLISHED_OPS, range_text, value_text
+from slubviz.views.progress_plot import has_published_ops, range_text, value_text
 
 if TYPE_CHECKING:
     from slubviz.model.results import CellResult
@@ -33,6 +33,14 @@ class TextTable(QAbstractTableModel):
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """All texts."""
         return self._rows
+
+    def set_headers(self, headers: Sequence[str]) -> None:
+        """Show other columns; the rows go with the old ones."""
+        if tuple(headers) != self._headers:
+            self.beginResetModel()
+            self._headers = tuple(headers)
+            self._rows = ()
+            self.endResetModel()
 
     def set_rows(self, rows: Sequence[tuple[str, ...]]) -> None:
         """Show other rows; keeps the view where it is when only texts change."""
@@ -104,7 +112,7 @@ class TableView(QTableView):
             painter.end()
 
 
-RESULT_HEADERS = ("Test", "Size", "Cycles/op", "Published")
+RESULT_HEADERS = ("Test", "Point", "Cycles/op", "Published")
 
 
 def result_rows(results: Sequence[CellResult]) -> list[tuple[str, ...]]:
@@ -112,7 +120,7 @@ def result_rows(results: Sequence[CellResult]) -> list[tuple[str, ...]]:
     return [
         (
             f"{cell.test}  {cell.operation}",
-            numbers.size(cell.size_bytes),
+            numbers.point(cell.size_bytes, cell.objects),
             value_text(cell.cycles_per_op),
             _published(cell),
         )
@@ -125,8 +133,9 @@ def _published(cell: CellResult) -> str:
         return "–"
     high = cell.published_low if cell.published_high is None else cell.published_high
     text = range_text(cell.published_low, high)
-    # The published tables are of one number of operations: a distance from another means nothing.
-    return f"{text}  {numbers.signed_percent(cell.error_percent)}" if cell.ops == PUBLISHED_OPS else text
+    # Where the published tables are of one number of operations, a distance from another means nothing.
+    comparable = has_published_ops(cell.test, cell.ops)
+    return f"{text}  {numbers.signed_percent(cell.error_percent)}" if comparable else text
 
 
 COUNTER_HEADERS = ("Counter", "Value")

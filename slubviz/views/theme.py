@@ -39,6 +39,7 @@ class Theme:
     slab_empty: str
     slab_frozen: str
     slab_locked: str
+    slab_chained: str
     # CPUs
     cpu_running: str
     cpu_waiting: str
@@ -53,6 +54,12 @@ class Theme:
     plot_line: str
     plot_published: str
     plot_grid: str
+    # Errors of a comparison, from much too fast to much too slow
+    error_fast_most: str
+    error_fast: str
+    error_none: str
+    error_slow: str
+    error_slow_most: str
     error_surface: str
     error_text: str
     notice_surface: str
@@ -86,6 +93,7 @@ LIGHT = Theme(
     slab_empty="#9aa6b4",
     slab_frozen="#111820",
     slab_locked="#c8401a",
+    slab_chained="#8a3ea0",
     cpu_running="#0a7d5c",
     cpu_waiting="#b8400e",
     cpu_rendezvous="#8a4a86",
@@ -98,6 +106,11 @@ LIGHT = Theme(
     plot_line="#1f6fb4",
     plot_published="#a8480a",
     plot_grid="#e3e8ee",
+    error_fast_most="#1f5fa8",
+    error_fast="#86bde0",
+    error_none="#eef1f4",
+    error_slow="#f5a878",
+    error_slow_most="#a92518",
     error_surface="#fde8e1",
     error_text="#8a2408",
     notice_surface="#e3eefa",
@@ -123,6 +136,7 @@ DARK = Theme(
     slab_empty="#64717f",
     slab_frozen="#ffffff",
     slab_locked="#ff7a4d",
+    slab_chained="#d29be8",
     cpu_running="#3ecf9e",
     cpu_waiting="#ff8a5c",
     cpu_rendezvous="#d79ad2",
@@ -135,6 +149,11 @@ DARK = Theme(
     plot_line="#5cabf5",
     plot_published="#ffb27a",
     plot_grid="#2a3441",
+    error_fast_most="#8cc8ff",
+    error_fast="#3a78b8",
+    error_none="#2c3643",
+    error_slow="#b5552a",
+    error_slow_most="#ffb08a",
     error_surface="#43211a",
     error_text="#ffc2ad",
     notice_surface="#1b3047",
@@ -196,6 +215,13 @@ def style_sheet_of(theme: Theme) -> str:
     QToolButton[command="true"]:focus, QPushButton[command="true"]:focus {{ border-color: {theme.accent}; }}
     QToolButton[command="true"]:pressed {{ background: {theme.sunken}; }}
     QToolButton[command="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken}; }}
+    QToolButton[choice="true"] {{ text-align: left; padding-right: 20px; }}
+    QToolButton::menu-indicator {{ subcontrol-position: right center; right: 6px; }}
+    QListWidget {{ background: {theme.panel}; border: 0; }}
+    QListWidget::item {{ padding: 2px 6px; border-radius: 4px; }}
+    QListWidget::item:selected {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    QTabBar#pages {{ background: transparent; }}
+    QTabBar#pages::tab {{ padding: 3px 2px; margin: 0 12px 0 0; }}
     QToolButton[primary="true"], QPushButton[primary="true"] {{ background: {theme.accent};
         color: {theme.on_accent}; border-color: {theme.accent}; }}
     QToolButton[primary="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken};

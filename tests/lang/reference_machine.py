@@ -159,14 +159,17 @@ class ReferenceMachine:
             new = old + self.get(c)
             self.write(address, size, new)
             self.put(a, new & mask)  # like a load, without the sign
-        elif op in (Op.LOCK, Op.TRYLOCK):
+        elif op in (Op.LOCK, Op.LOCK_IRQSAVE, Op.TRYLOCK):
             free = old & aux == 0
             if free:
                 self.write(address, size, old | aux)
-            elif op is Op.LOCK:
+            elif op is not Op.TRYLOCK:
                 raise MachineFault("waits for a lock that nobody will release")
             if op is Op.TRYLOCK:
                 self.put(a, int(free))
+            elif op is Op.LOCK_IRQSAVE:
+                self.put(a, self.irqs_enabled)
+                self.irqs_enabled = 0
         else:
             assert op in (Op.UNLOCK, Op.UNLOCK_LOCKED)
             if old & aux != aux:

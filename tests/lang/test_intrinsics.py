@@ -183,6 +183,7 @@ def test_owner_note() -> None:
 def test_lock_operations() -> None:
     assert row("spin_lock(p.lock)", Op.LOCK) == [Op.LOCK, 0, 0, 0, 16, 1, 4, 0]
     assert row("spin_unlock(p.lock)", Op.UNLOCK) == [Op.UNLOCK, 0, 0, 0, 16, 1, 4, 0]
+    assert row("return spin_lock_irqsave(p.lock)", Op.LOCK_IRQSAVE)[2:] == [0, 0, 16, 1, 4, 0]
     assert row("bit_spin_lock(p.first, 3)", Op.LOCK) == [Op.LOCK, 0, 0, 0, 0, 8, 8, 0]
     assert row("bit_spin_unlock(p.second, 0)", Op.UNLOCK_LOCKED) == [Op.UNLOCK_LOCKED, 0, 0, 0, 8, 1, 8, 0]
     assert row("bit_spin_unlock_nonatomic(p.second, 4)", Op.UNLOCK) == [Op.UNLOCK, 0, 0, 0, 8, 16, 8, 0]
@@ -191,6 +192,21 @@ def test_lock_operations() -> None:
     # the flag is in imm, so the offset is in aux
     assert row("lock_acquired(p.second)", Op.LOCK_NOTE)[2:6] == [0, 0, 1, 8]
     assert row("lock_released(p.second)", Op.LOCK_NOTE)[2:6] == [0, 0, 0, 8]
+
+
+def test_a_lock_that_saves_the_flag() -> None:
+    run = machine(STRUCT + """
+def f(p: s):
+    outer = spin_lock_irqsave(p.lock)
+    inner = irq_save()
+    held = p.lock
+    spin_unlock(p.lock)
+    irq_restore(outer)
+    return outer * 100 + inner * 10 + held
+""")
+    assert run.call("f", 4096) == 101
+    assert run.read(4096 + 16, 4) == 0
+    assert listing(run.program, "f")[0] == "outer = lock_irqsave [p+16] bits 0x1"
 
 
 def test_trylock_branches_on_success() -> None:

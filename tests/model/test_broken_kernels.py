@@ -13,6 +13,7 @@ from slubviz.model import boot as boot_module
 from slubviz.model import session as session_module
 from slubviz.model.errors import UserError
 from slubviz.model.invariants import check
+from slubviz.model.kernel_source import allocator_text
 from slubviz.model.kernels import load_kernel
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session
@@ -23,12 +24,12 @@ KernelFile = Callable[[str], Path]
 
 
 def slub() -> str:
-    """The text of slub.py."""
-    return next(source.text for source in load_kernel("slub").sources() if source.name == "slub.py")
+    """The text of SLUB's allocator."""
+    return allocator_text(load_kernel("slub"))
 
 
 def kmalloc_that(statements: str) -> str:
-    """slub.py with statements at the beginning of kmalloc."""
+    """SLUB with statements at the beginning of kmalloc."""
     lines = "".join(f"    {line}\n" for line in statements.splitlines())
     changed, count = re.subn(
         r'(\ndef kmalloc\([^\n]*\n    """[^\n]*"""\n)', lambda found: found[1] + lines, slub()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from slubviz.model.invariants import check
-from slubviz.model.plan import OPERATIONS
 from slubviz.model.results import CellResult
 from tests.model.helpers import session
 from tests.oracle.counters import KERNEL_COUNTERS, Counters
@@ -44,7 +43,7 @@ def test_counters_equal_the_oracles(tests: str, ops: int, size: int, kernel: str
     assert [cell.test for cell in made.results] == list(tests)
     for cell in made.results:
         expected = run_test(cell.test, size, ops, cpus=8, variant=KERNELS[kernel])
-        compare(cell, expected[OPERATIONS[cell.test]])
+        compare(cell, expected[cell.operation])
 
 
 def test_a_ten_thousand_objects_of_64_bytes_take_157_slabs() -> None:
@@ -83,7 +82,7 @@ def test_a_warm_up_changes_no_counter(size: int, tests: str, ops: int, kernel: s
     made.run_to_end()
     for cell in made.results:
         expected = run_test(cell.test, size, ops, cpus=8, variant=KERNELS[kernel])
-        compare(cell, expected[OPERATIONS[cell.test]])
+        compare(cell, expected[cell.operation])
     assert check(made.booted, expected_allocated=0) == []
 
 
@@ -92,7 +91,7 @@ def test_sizes_in_one_sequence_count_as_if_each_were_alone() -> None:
     made.run_to_end()
     pages = {"ZONE_LOCK", "PCP_REFILL", "PCP_DRAIN"}  # what the size before left on the page lists
     for cell in made.results:
-        expected = run_test(cell.test, cell.size_bytes, 700, cpus=8, variant="SLUB")[OPERATIONS[cell.test]]
+        expected = run_test(cell.test, cell.size_bytes, 700, cpus=8, variant="SLUB")[cell.operation]
         for ours, theirs in ({name: name for name in KERNEL_COUNTERS} | OTHER_COUNTERS).items():
             if ours not in pages:
                 assert cell.counters[ours] == expected[theirs], (cell.test, cell.size_bytes, ours)

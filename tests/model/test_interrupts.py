@@ -243,7 +243,7 @@ def test_the_lockless_free_needs_end_markers_that_differ(end_markers: bool) -> N
     assert bool(broken) == (not end_markers)
     pcs, _ = scene.trace()
     lines = {scene.driver.program.span(pcs[offset]).line for offset in broken}
-    source = scene.driver.program.sources["slub.py"].splitlines()
+    source = scene.driver.program.sources["slub_fastpath.py"].splitlines()
     first = next(i for i, line in enumerate(source, 1) if "freelist = c.freelist" in line)
     last = next(
         i for i, line in enumerate(source, 1) if "cmpxchg_local(c.freelist, freelist, object)" in line
@@ -266,7 +266,7 @@ def test_aba_hands_out_an_object_that_the_interrupt_holds() -> None:
     program = scene.driver.program
     pcs, _ = scene.trace()
     lines = {program.span(pcs[offset]).line for offset in handed_out_twice}
-    source = program.sources["slub.py"].splitlines()
+    source = program.sources["slub_fastpath.py"].splitlines()
     assert all("cmpxchg_local" in source[line - 1] for line in lines)
 
 

@@ -13,13 +13,13 @@ import pytest
 from slubviz.hw.isa import Op, Status
 from slubviz.model.errors import UserError
 from slubviz.model.invariants import check
+from slubviz.model.kernel_source import allocator_text
+from slubviz.model.kernels import load_kernel
 from slubviz.model.machines import load_machine
 from slubviz.model.plan import size_below
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session, SimulationFault
 from tests.model.helpers import all_idle, operation_end_pcs, session
-
-ALLOCATORS = Path(__file__).parents[2] / "slubviz" / "model" / "allocators"
 
 
 def finished(made: Session) -> Session:
@@ -148,8 +148,8 @@ def test_interpreted_and_compiled_engines_agree() -> None:
 
 
 def user_kernel(tmp_path: Path, old: str, new: str) -> str:
-    """slub.py with one thing changed, as a user's file."""
-    text = (ALLOCATORS / "slub.py").read_text(encoding="utf-8")
+    """SLUB with one thing changed, as a user's file."""
+    text = allocator_text(load_kernel("slub"))
     assert old in text
     path = tmp_path / "mine.py"
     path.write_text(text.replace(old, new), encoding="utf-8")

@@ -19,6 +19,8 @@ DEFAULT_MAX_ORDER_LARGE, DEFAULT_MIN_OBJECTS_LARGE = 2, 8
 SLUB_O_MAX_ORDER, SLUB_O_MIN_OBJECTS = 3, 20
 
 VARIANTS = ("SLUB", "SLUB+", "SLUB-o")
+#: Kernels that count differently; `Slub` knows them, the formulas do not.
+LATER_VARIANTS = ("SLUB-2.6.25", "SLUB-seq", "SLUB-seq-letter")
 
 
 class Geometry(NamedTuple):
@@ -58,8 +60,9 @@ def default_limits(
         Unknown variant or page size, or an option out of range.
     """
     check_page_size(page_size)
-    if variant not in VARIANTS:
-        raise ValueError(f"variant {variant!r}: give one of {', '.join(VARIANTS)}")
+    known = VARIANTS + LATER_VARIANTS
+    if variant not in known:
+        raise ValueError(f"variant {variant!r}: give one of {', '.join(known)}")
     if variant == "SLUB-o":
         default_order, default_objects = SLUB_O_MAX_ORDER, SLUB_O_MIN_OBJECTS
     elif page_size == 4096:
@@ -81,19 +84,24 @@ def default_limits(
     return limits
 
 
-def kmalloc_sizes(page_size: int) -> list[int]:
-    """Object sizes in bytes of all kmalloc caches, ascending: powers of two to half a page, and 96, 192."""
+def largest_cache(page_size: int, variant: str = "SLUB") -> int:
+    """Object size in bytes of the largest kmalloc cache: half a page; from 2.6.25-rc2 on a page."""
+    return page_size if variant in LATER_VARIANTS else page_size // 2
+
+
+def kmalloc_sizes(page_size: int, variant: str = "SLUB") -> list[int]:
+    """Object sizes in bytes of all kmalloc caches, ascending: powers of two to the largest, and 96, 192."""
     check_page_size(page_size)
     sizes = [96, 192]
     size = KMALLOC_MIN_SIZE_BYTES
-    while size <= page_size // 2:
+    while size <= largest_cache(page_size, variant):
         sizes.append(size)
         size *= 2
     return sorted(sizes)
 
 
-def cache_size(page_size: int, size: int) -> int | None:
-    """Object size in bytes of the cache that serves `size` bytes; None above half a page.
+def cache_size(page_size: int, size: int, variant: str = "SLUB") -> int | None:
+    """Object size in bytes of the cache that serves `size` bytes; None above the largest.
 
     Raises
     ------
@@ -104,7 +112,7 @@ def cache_size(page_size: int, size: int) -> int | None:
         raise ValueError(f"size {size}: give at least 1 byte")
     if size > page_size << (MAX_ORDER - 1):
         raise ValueError(f"size {size}: the largest block is {page_size << (MAX_ORDER - 1)} bytes")
-    for candidate in kmalloc_sizes(page_size):
+    for candidate in kmalloc_sizes(page_size, variant):
         if size <= candidate:
             return candidate
     return None
@@ -166,7 +174,7 @@ def slab_geometry(
 ) -> Geometry | None:
     """Shape of the slabs that serve `size` bytes; None when the page allocator does."""
     limits = default_limits(page_size, variant, max_order, min_objects, min_order)
-    object_size = cache_size(page_size, size)
+    object_size = cache_size(page_size, size, variant)
     if object_size is None:
         return None
     order = calculate_order(page_size, object_size, limits)

@@ -9,6 +9,11 @@ slab at the head of the partial list, SLUB+ at the tail unless the CPU still had
 Locked instructions (patch 09): SLUB needs two for a pair of slab_lock and slab_unlock, SLUB+ one.
 Patches 02 to 07 change no count.  Patch 08 changes only fast paths and interrupts, which are not counted.
 Patch 10 drops a test of the slab's freelist; see `Slub.alloc`.
+
+SLUB of 2.6.25 ("SLUB-2.6.25") differs in more; `Rules` has the list.  "SLUB-seq" is that with the sequence
+number of March 2008.  The number itself cannot be counted, but its rule about bases can: the slow path gives
+an empty list the base of its end, which no object has, so that no object is freed the fast way to it.  By
+the letter of the mail ("SLUB-seq-letter") the last object of a list is not had the fast way either.
 """
 
 from __future__ import annotations
@@ -22,8 +27,40 @@ from . import geometry
 from .counters import Counters, counters_sum, zero_counters
 from .pages import PageAllocator, default_pcp_batch
 
-#: An empty slab is kept on deactivation while its node has fewer partial slabs than this.
-MIN_PARTIAL = 2
+
+class Rules(NamedTuple):
+    """What a variant does that can be counted."""
+
+    #: an empty slab is kept on deactivation while its node has fewer partial slabs than this
+    min_partial: int = 2
+    #: patch 01: a slab without local objects goes to the list's tail when it is given up
+    tail_without_local: bool = False
+    #: a full slab that gets an object back goes to the tail
+    free_to_tail: bool = False
+    #: a pair of slab_lock and slab_unlock takes one locked instruction, not two
+    plain_unlock: bool = False
+    #: a slab that somebody installed meanwhile is flushed, whatever its node
+    flush_installed: bool = False
+    #: patch 10: such a slab is not looked at before its freelist is used
+    trusts_installed: bool = False
+    #: a list that the slow path made empty has another base than the slab
+    sequence: bool = False
+    #: the last object of a list takes the slow path
+    last_slow: bool = False
+
+
+PATCHED = Rules(tail_without_local=True, plain_unlock=True, trusts_installed=True)
+AFTER_2_6_25 = Rules(
+    min_partial=5, tail_without_local=True, free_to_tail=True, plain_unlock=True, flush_installed=True
+)
+RULES = {
+    "SLUB": Rules(),
+    "SLUB+": PATCHED,
+    "SLUB-o": PATCHED,
+    "SLUB-2.6.25": AFTER_2_6_25,
+    "SLUB-seq": AFTER_2_6_25._replace(sequence=True),
+    "SLUB-seq-letter": AFTER_2_6_25._replace(sequence=True, last_slow=True),
+}
 
 
 class SlabState(IntEnum):
@@ -62,6 +99,7 @@ class CpuSlab:
     slab: Slab | None = None
     freelist: list[int] = field(default_factory=list)
     node: int = 0
+    based: bool = False  #: the list was last set to an object, not to an end
 
 
 @dataclass(eq=False)
@@ -110,7 +148,7 @@ class Slub:
     ----------
     page_size : int
         Bytes.
-    variant : {"SLUB", "SLUB+", "SLUB-o"}
+    variant : {"SLUB", "SLUB+", "SLUB-o", "SLUB-2.6.25", "SLUB-seq", "SLUB-seq-letter"}
     cpus, nodes : int
         CPU ``c`` is on node ``c * nodes // cpus``.
     max_order, min_objects, min_order : int, optional
@@ -144,13 +182,14 @@ class Slub:
         if not 1 <= nodes <= cpus:
             raise ValueError(f"{cpus} cpus, {nodes} nodes: need 1 <= nodes <= cpus")
         self.page_size = page_size
-        self.patched = variant != "SLUB"
+        self.variant = variant
         self.cpus = cpus
         self.node_of_cpu = [cpu * nodes // cpus for cpu in range(cpus)]
         self.search_remote = search_remote
         limits = geometry.default_limits(page_size, variant, max_order, min_objects, min_order)
+        self.rules = RULES[variant]
         self.caches: dict[int, Cache] = {}
-        for size in geometry.kmalloc_sizes(page_size):
+        for size in geometry.kmalloc_sizes(page_size, variant):
             order = geometry.calculate_order(page_size, size, limits)
             self.caches[size] = Cache(
                 size_bytes=size,
@@ -212,7 +251,7 @@ class Slub:
         self._check_cpu(cpu)
         if node is not None and not 0 <= node < len(self.pages.zones):
             raise ValueError(f"node {node}: there are nodes 0 to {len(self.pages.zones) - 1}")
-        object_size = geometry.cache_size(self.page_size, size)
+        object_size = geometry.cache_size(self.page_size, size, self.variant)
         if object_size is None:
             return self._alloc_large(cpu, size)
         slab, index = self._slab_alloc(self.caches[object_size], cpu, node, in_window)
@@ -295,9 +334,10 @@ class Slub:
             raise ValueError(f"cpu {cpu}: there are cpus 0 to {self.cpus - 1}")
 
     def _cache(self, size: int) -> Cache:
-        object_size = geometry.cache_size(self.page_size, size)
+        object_size = geometry.cache_size(self.page_size, size, self.variant)
         if object_size is None:
-            raise ValueError(f"size {size}: no cache serves more than {self.page_size // 2} bytes")
+            largest = geometry.largest_cache(self.page_size, self.variant)
+            raise ValueError(f"size {size}: no cache serves more than {largest} bytes")
         return self.caches[object_size]
 
     # --- allocation --------------------------------------------------------------------------
@@ -316,7 +356,8 @@ class Slub:
         self, cache: Cache, cpu: int, node: int | None, in_window: Callable[[], object] | None
     ) -> tuple[Slab, int]:
         c = cache.cpu_slabs[cpu]
-        if c.slab is not None and c.freelist and _node_match(c, node):
+        least = 2 if self.rules.last_slow else 1
+        if c.slab is not None and len(c.freelist) >= least and _node_match(c, node):
             cache.counters["ALLOC_FASTPATH"] += 1
             return c.slab, c.freelist.pop(0)
         return self._slow_alloc(cache, cpu, node, in_window)
@@ -331,7 +372,8 @@ class Slub:
             self._slab_lock(cache)
             if _node_match(c, node):
                 cache.counters["alloc_refill_tried"] += 1
-                if slab.freelist:
+                # Only a list with objects is left for the sequence number's sake; they are given back first.
+                if slab.freelist and not c.freelist:
                     cache.counters["ALLOC_REFILL"] += 1
                     return self._load_freelist(cache, c, slab)
             self._deactivate_slab(cache, cpu)
@@ -346,7 +388,7 @@ class Slub:
             if slab.freelist:
                 break
             # Only after in_window: the other task's cpu slab has nothing on its own freelist.
-            if self.patched:
+            if self.rules.trusts_installed:
                 raise RuntimeError(f"slab {slab.number}: its end marker was taken for an object (patch 10)")
             cache.counters["alloc_retried"] += 1
             self._deactivate_slab(cache, cpu)
@@ -358,6 +400,7 @@ class Slub:
         index = slab.freelist[0]
         c.slab = slab
         c.freelist = slab.freelist[1:]
+        c.based = bool(c.freelist)
         c.node = slab.node
         slab.freelist = []
         slab.inuse = cache.objects
@@ -371,7 +414,7 @@ class Slub:
             for step in range(len(cache.nodes)):
                 number = (here + step) % len(cache.nodes)
                 # Others keep their last few.
-                if cache.nodes[number].nr_partial > MIN_PARTIAL:
+                if cache.nodes[number].nr_partial > self.rules.min_partial:
                     return self._get_partial_node(cache, number)
         return slab
 
@@ -402,7 +445,7 @@ class Slub:
             in_window()
         c = cache.cpu_slabs[cpu]
         if c.slab is not None:
-            if _node_match(c, node):
+            if _node_match(c, node) and not self.rules.flush_installed:
                 cache.counters["new_slab_dropped"] += 1
                 self._discard_slab(cache, new, cpu)
                 self._slab_lock(cache)
@@ -444,7 +487,9 @@ class Slub:
             slab.freelist.insert(0, c.freelist.pop(0))
             slab.inuse -= 1
         c.slab = None
-        self._unfreeze_slab(cache, slab, tail=self.patched and not had_local_objects, cpu=cpu)
+        self._unfreeze_slab(
+            cache, slab, tail=self.rules.tail_without_local and not had_local_objects, cpu=cpu
+        )
 
     def _unfreeze_slab(self, cache: Cache, slab: Slab, tail: bool, cpu: int) -> None:
         slab.frozen = False
@@ -455,7 +500,7 @@ class Slub:
             cache.counters["DEACTIVATE_FULL"] += 1
         else:
             cache.counters["DEACTIVATE_EMPTY"] += 1
-            if cache.nodes[slab.node].nr_partial < MIN_PARTIAL:
+            if cache.nodes[slab.node].nr_partial < self.rules.min_partial:
                 self._add_partial(cache, slab, tail=True)
                 cache.counters["deactivate_empty_kept"] += 1
             else:
@@ -466,7 +511,7 @@ class Slub:
 
     def _slab_free(self, slab: Slab, index: int, cpu: int) -> None:
         c = slab.cache.cpu_slabs[cpu]
-        if c.slab is slab:
+        if c.slab is slab and (c.based or not self.rules.sequence):
             slab.cache.counters["FREE_FASTPATH"] += 1
             c.freelist.insert(0, index)
         else:
@@ -488,7 +533,7 @@ class Slub:
             cache.counters["FREE_SLAB"] += 1
             self._discard_slab(cache, slab, cpu)
         elif was_full:
-            self._add_partial(cache, slab, tail=False)
+            self._add_partial(cache, slab, tail=self.rules.free_to_tail)
             cache.counters["FREE_ADD_PARTIAL"] += 1
 
     def _discard_slab(self, cache: Cache, slab: Slab, cpu: int) -> None:
@@ -521,7 +566,7 @@ class Slub:
     def _slab_lock(self, cache: Cache) -> None:
         """Count a pair of lock and unlock."""
         cache.counters["slab_lock"] += 1
-        cache.counters["locked_ops"] += 1 if self.patched else 2
+        cache.counters["locked_ops"] += 1 if self.rules.plain_unlock else 2
 
 
 def _node_match(c: CpuSlab, node: int | None) -> bool:

@@ -85,7 +85,7 @@ def fake_catalog() -> Catalog:
             "D": "all CPUs: allocate all, then free all",
             "F": "remote frees",
         },
-        sizes=lambda machine: SIZES,
+        points=lambda machine, test: SIZES,
     )
 
 

@@ -170,7 +170,9 @@ def test_the_command_line_gets_its_picture(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "window.png"
     assert run_window(Options(screenshot=str(path))) == 0
     assert QImage(str(path)).width() == 1280
-    assert jobs == [fake_job(kernel="slub+", test="A", sizes=tuple(fake_catalog().sizes("")), ops=50, seed=3)]
+    assert jobs == [
+        fake_job(kernel="slub+", test="A", sizes=tuple(fake_catalog().points("", "")), ops=50, seed=3)
+    ]
 
 
 def test_scale_out_of_range_is_refused() -> None:

@@ -106,9 +106,9 @@ def test_the_points_do_not_depend_on_how_the_run_is_cut(pieces: list[int]) -> No
 def test_a_point_that_a_step_reaches_is_taken() -> None:
     whole, stepped = booted(), booted()
     run_measured(whole)
-    stepped.run(5990)
+    stepped.run(6990)
     taken = len(points(stepped))
-    for _ in range(10):  # to micro-op 6000, where a point is due
+    for _ in range(10):  # to micro-op 7000, where a point is due
         stepped.step()
     assert len(points(stepped)) == taken + 1
     run_measured(stepped)

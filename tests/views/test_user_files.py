@@ -17,12 +17,13 @@ _COMMANDS = ("run", "pause", "step", "reset")
 
 
 def bar_of(qtbot: QtBot, job: JobSpec, gone: set[str]) -> ControlBar:
-    def sizes(machine: str) -> tuple[int, ...]:
+    def points(machine: str, test: str) -> tuple[int, ...]:
         if machine in gone:
             raise RequestError(f"machine file {machine} does not exist or is not a file")
         return tuple(SIZES)
 
-    bar = ControlBar(replace(fake_catalog(), sizes=sizes), {name: QAction(name) for name in _COMMANDS}, job)
+    catalog = replace(fake_catalog(), points=points)
+    bar = ControlBar(catalog, {name: QAction(name) for name in _COMMANDS}, job)
     qtbot.addWidget(bar)
     return bar
 

@@ -4,10 +4,11 @@ Order-0 pages go through a per-CPU list (``per_cpu_pages``) that is refilled and
 under the zone's lock; higher orders take the lock each time and come from the buddy lists directly.
 One zone per node.
 
-Left out: migrate types (one free list per order instead of five), reclaim, watermarks beyond the first
+Left out: all migrate types but one, reclaim, watermarks beyond the first
 test, the cold list, highmem; waiting for the zone's lock with interrupts on, as spin_lock_irqsave does.
 ``instructions(n)`` stands for straight-line code whose effect is not modelled; what it is, is said
-beside it.  Structure layouts are those of 2.6.24 on the machine's word size.
+beside it.  Structure layouts are those of 2.6.24 on the machine's word size; struct page has a file of its
+own (page_struct.py), because later allocators need another.
 """
 
 MAX_ORDER = 11
@@ -41,23 +42,11 @@ class list_head(struct):
     prev: ptr[list_head]
 
 
-class page(struct):
-    """One page frame.  56 bytes on 64-bit machines, so that most straddle two cache lines."""
-    flags: word
-    _count: int32
-    inuse: int32
-    private: word
-    slab: ptr[kmem_cache] = at("private")
-    first_page: ptr[page] = at("private")
-    mapping: ptr
-    end: ptr = at("mapping")
-    index: word
-    freelist: ptr = at("index")
-    lru: list_head
-
-
 class free_area(struct):
+    """The free blocks of one order.  The kernel keeps a list for each of five migrate types; slabs are
+    unmovable, the first type, and only that list is used here."""
     free_list: list_head
+    lists_of_other_migrate_types: array[word, 8]
     nr_free: word
 
 
@@ -80,8 +69,7 @@ class cpu_pagesets(struct):
 
 
 class zone(struct):
-    """The lock starts a cache line, which holds the free lists of orders 0 and 1 too; the
-    statistics lie apart."""
+    """The lock starts a cache line, which holds the free list of order 0 too; the statistics lie apart."""
     pages_low: word
     nid: word
     first_frame: word
@@ -157,9 +145,18 @@ def page_address(page: page) -> ptr:
     return ((page - addressof(mem_map)) // sizeof(page)) << PAGE_SHIFT
 
 
+def __phys_addr(address) -> ptr:
+    """A function of its own in x86-64: it tells the kernel's text from the direct mapping."""
+    instructions(3)
+    return address
+
+
 @inline
 def virt_to_page(address) -> ptr[page]:
-    return cast(page, addressof(mem_map) + (address >> PAGE_SHIFT) * sizeof(page))
+    physical = address
+    if WORD_BYTES == 8:
+        physical = __phys_addr(address)
+    return cast(page, addressof(mem_map) + (physical >> PAGE_SHIFT) * sizeof(page))
 
 
 @inline
@@ -253,6 +250,13 @@ def __rmqueue(z: zone, order) -> ptr[page]:
 
 
 @inline
+def get_pageblock_migratetype(page: page):
+    """Three bits of the block's entry in the zone's bitmap, tested one by one; always unmovable here."""
+    instructions(36)
+    return 0
+
+
+@inline
 def page_is_buddy(z: zone, buddy: page, frame, order):
     """Whether the neighbour is free as one block of the same order."""
     if frame < z.first_frame or frame >= z.last_frame:
@@ -264,6 +268,7 @@ def __free_one_page(z: zone, page: page, order):
     """Put a block back, merged with its free neighbours; the zone is locked."""
     if page.flags & (1 << PG_compound):
         destroy_compound_page(page, order)
+    get_pageblock_migratetype(page)
     account_free_pages(z, 1 << order)
     frame = (page - addressof(mem_map)) // sizeof(page)
     while order < MAX_ORDER - 1:
@@ -353,7 +358,7 @@ def prep_new_page(page: page, order):
     """Check that the page was free, give it its first reference."""
     if page.flags & ((1 << PG_locked) | (1 << PG_active) | (1 << PG_slab) | (1 << PG_buddy)) != 0:
         bug("a page that was handed out is in use")
-    instructions(8)  # the rest of the checks of mapping, count and flags
+    instructions(14)  # the rest of the checks of mapping, count and flags
     page.private = 0
     page._count = 1
     if order > 0:
@@ -371,6 +376,9 @@ def buffered_rmqueue(z: zone, order) -> ptr[page]:
                 return NULL
         first = pcp.list.next
         page = container_of(first, page, lru)
+        while page.private != 0:  # of another migrate type
+            first = first.next
+            page = container_of(first, page, lru)
         list_del(first)
         pcp.count -= 1
     else:
@@ -380,7 +388,7 @@ def buffered_rmqueue(z: zone, order) -> ptr[page]:
         if page == NULL:
             irq_restore(flags)
             return NULL
-    instructions(12)  # event and NUMA statistics of this CPU, migrate type of the page
+    instructions(18)  # event and NUMA statistics of this CPU, migrate type of the page
     irq_restore(flags)
     prep_new_page(page, order)
     return page
@@ -389,7 +397,7 @@ def buffered_rmqueue(z: zone, order) -> ptr[page]:
 def __alloc_pages(gfpflags, order, nid) -> ptr[page]:
     """A block of pages from a node, or from the next nodes when it has none and may be elsewhere."""
     count(PAGE_ALLOC)
-    instructions(45)  # allocation flags, might_sleep, memory policy, cpuset and zone list walk
+    instructions(70)  # allocation flags, might_sleep, memory policy, cpuset and zone list walk
     for step in range(NR_NODES):
         z = per_node(zones, (nid + step) % NR_NODES)
         if zone_watermark_ok(z, order):
@@ -405,8 +413,9 @@ def __alloc_pages(gfpflags, order, nid) -> ptr[page]:
 def free_hot_page(page: page):
     """Give an order-0 page back to this CPU's list."""
     z = page_zone(page)
-    instructions(15)  # checks of mapping, count and flags; migrate type; event statistics
+    instructions(22)  # checks of mapping, count and flags; event statistics
     flags = irq_save()
+    page.private = get_pageblock_migratetype(page)
     pcp = addressof(this_cpu(pagesets).of_node[z.nid].pcp)
     list_add(addressof(page.lru), addressof(pcp.list))
     pcp.count += 1

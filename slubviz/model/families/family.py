@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from slubviz.model.booted import BootedKernel
 
 
+#: What else a kernel keeps for a CPU: pairs of name and value.
+CpuExtra = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class CacheSlabs:
     """The slabs of one cache as a snapshot shows them."""
@@ -31,6 +35,7 @@ class CacheSlabs:
     table: SlabTable
     nr_partial: NDArray[np.int64]  #: per node
     nr_slabs: NDArray[np.int64]  #: per node
+    cpu_extra: tuple[CpuExtra, ...] = ()  #: per CPU; empty if there is nothing to tell
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,9 @@ class Family(Protocol):
 
     def cache_name(self, index: int, spec: MachineSpec) -> str:
         """What the kernel calls a cache, ``kmalloc-64`` or ``size-64``."""
+
+    def default_orders(self, spec: MachineSpec) -> OrderOptions:
+        """slub_min_order, slub_max_order and slub_min_objects, where the user gives none."""
 
     def pages_for(self, size_bytes: int, objects: int, spec: MachineSpec, orders: OrderOptions) -> int:
         """Pages that so many objects of one CPU take at the worst."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from slubviz.model.errors import UserError
-from slubviz.model.geometry import kmalloc_cache_sizes, kmalloc_index, slab_geometry
+from slubviz.model.geometry import slab_geometry
 from slubviz.model.lang import Program
 
 if TYPE_CHECKING:
@@ -43,14 +43,15 @@ _TABLES = {
 }
 
 
-def check_contract(kernel: str, program: Program, page_size_bytes: int) -> None:
+def check_contract(kernel: str, program: Program, caches: int, largest_bytes: int) -> None:
     """Refuse a kernel program that cannot be booted.
 
     Parameters
     ----------
     kernel : name for the message
     program : the compiled program
-    page_size_bytes : decides how many kmalloc caches there are
+    caches : length of ``kmalloc_caches``
+    largest_bytes : object size of the largest of them
 
     Raises
     ------
@@ -67,33 +68,40 @@ def check_contract(kernel: str, program: Program, page_size_bytes: int) -> None:
         present = program.structs[struct].fields
         missing += [f"field {struct}.{name}" for name in fields if name not in present]
     if missing:
-        raise UserError(f"{kernel}: the kernel file lacks {', '.join(missing)}; compare it with slub.py")
-    caches = max(kmalloc_cache_sizes(page_size_bytes)) + 1
+        raise UserError(
+            f"{kernel}: the kernel file lacks {', '.join(missing)}; "
+            "compare it with what slubviz source slub prints"
+        )
+    largest = program.constants.get("KMALLOC_MAX", largest_bytes)
+    if largest != largest_bytes:
+        raise UserError(
+            f"{kernel}: kmalloc caches go up to {largest} bytes in the kernel file, the boot makes them up "
+            f"to {largest_bytes}; KMALLOC_4K belongs to files based on kernel slub-2.6.25"
+        )
     for name, struct in _TABLES.items():
         variable = program.globals[name]
         room = variable.stride_bytes if variable.per else variable.size_bytes
         if room < caches * program.structs[struct].size_bytes:
             raise UserError(
                 f"{kernel}: global {name} is too small: the boot fills {caches} structures {struct} in it; "
-                "compare it with slub.py"
+                "compare it with what slubviz source slub prints"
             )
 
 
 def start_caches(kernel: BootedKernel) -> None:
     """All kmalloc caches empty, as after start-up; ``size_index`` filled."""
     spec, program = kernel.machine.spec, kernel.program
-    sizes = kmalloc_cache_sizes(spec.page_size_bytes)
     if "EMPTY_FREELIST" not in program.constants:
         raise UserError(
             f"{kernel.variant.name}: the kernel file lacks constant EMPTY_FREELIST, the freelist of a CPU "
-            "without a slab; compare it with slub.py"
+            "without a slab; compare it with what slubviz source slub prints"
         )
     empty = program.constants["EMPTY_FREELIST"]
-    for index, size in sizes.items():
+    for index, size in kernel.family.cache_sizes(spec).items():
         _start_cache(kernel, index, size, empty)
     table = program.globals["size_index"]
     for entry in range(table.count):
-        served = kmalloc_index(8 * (entry + 1), spec.page_size_bytes)
+        served = kernel.family.cache_index(8 * (entry + 1), spec)
         kernel.machine.write(table.address + entry * table.stride_bytes, served or 0, 4)
 
 

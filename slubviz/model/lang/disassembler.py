@@ -174,6 +174,8 @@ def _other_text(row: _Row) -> str:
         return f"instructions {row.imm}"
     if op is Op.GRANULE:
         return f"granule {row.name('b')}, {row.name('c')} bytes, one word per {row.name('x')}"
+    if op is Op.PREFETCH:
+        return f"prefetch {row.name('b')}"
     if op is Op.OWNER_NOTE:
         return f"owner_note {row.name('b')}"
     if op is Op.BUG:

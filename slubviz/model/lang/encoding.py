@@ -28,6 +28,7 @@ REGISTER_FIELDS: dict[Op, str] = {
     Op.PREEMPT_COUNT: "a",
     Op.COUNT_N: "b",
     Op.OWNER_NOTE: "b",
+    Op.PREFETCH: "b",
 }
 
 #: Micro-ops that may continue at their target.

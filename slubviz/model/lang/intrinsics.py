@@ -246,6 +246,10 @@ def _granule(b: Builder, node: ast.Call, dest: int | None) -> None:
     b.emit(Op.GRANULE, node, b=start, c=size, aux=step)
 
 
+def _prefetch(b: Builder, node: ast.Call, dest: int | None) -> None:
+    b.emit(Op.PREFETCH, node, b=expressions.register(b, node.args[0]))
+
+
 def _owner_note(b: Builder, node: ast.Call, dest: int | None) -> None:
     b.emit(Op.OWNER_NOTE, node, b=expressions.register(b, node.args[0]))
 
@@ -389,6 +393,7 @@ _ALL = (
     _entry("instructions(number)", _instructions),
     _entry("granule(address, bytes, granule_bytes)", _granule),
     _entry("owner_note(pointer)", _owner_note),
+    _entry("prefetch(address)", _prefetch),
     _entry("rendezvous()", _plain(Op.RENDEZVOUS)),
     _entry('bug("message")', _bug),
     _entry('bug_on(condition, "message")', _bug_on),
