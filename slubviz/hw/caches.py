@@ -18,8 +18,8 @@ Two prefetchers, both optional.  The stream prefetcher follows walks of a short 
 (``stream_lead``) and shortens what a miss of the outer cache takes (``after_prefetch``).  The adjacent-line
 prefetcher brings the other line of an aligned pair with each such miss (``fetch_neighbour``).
 
-Lines that waiting CPUs poll are served one request after another (``contended_access``): writes, and reads that
-the reader's outer cache cannot answer.
+Lines that waiting CPUs poll are served one request after another (``contended_access``): writes, and reads
+that the reader's outer cache cannot answer.
 
 What is left out: instruction fetches, translation look-aside buffers.  Writing a line back takes its turn on
 the bus whether the line was modified or not, at the node of the line that takes its place, and no time of the
@@ -328,11 +328,11 @@ def take_from_others(S, P, row, line, block, counters, write):
 def stream_lead(S, cpu, line, reach, now):
     """How long ago the stream prefetcher may have asked for this line, in millicycles; below 0: it has not.
 
-    It has when the accesses of this page that missed the L1, whichever cache answered, had the same stride of
-    1 to ``reach`` lines, up or down, three times in a row, this time included.  It asks for the next line when
-    the one before is accessed (a store: when it leaves the store buffer, which may be later than ``now`` of a
-    load).  Remembers this access; one of the same line as before it changes only the time.  Pages share the
-    table's entries, by their last bits.
+    It has when the accesses of this page that missed the L1, whichever cache answered, had the same stride
+    of 1 to ``reach`` lines, up or down, three times in a row, this time included.  It asks for the next line
+    when the one before is accessed (a store: when it leaves the store buffer, which may be later than ``now``
+    of a load).  Remembers this access; one of the same line as before changes only the time.  Pages share
+    the table's entries, by their last bits.
     """
     entries = S[H_STRIDE_ENTRIES]
     page = line >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT])
@@ -402,8 +402,8 @@ def contended_access(S, P, block, line, write, in_l1, pollers, home_node, clock,
     Requests for such a line are served one after another, a transfer within the package each.  A store asks
     when the stores before it have ended.  After a write each poller reads the line again, so that the next
     request has to wait for them too; a write of a line that the CPU still has takes it from them with a
-    transfer.  But a burst of writes comes before the pollers: for the time of a transfer after the issue of one
-    that was paid for, the same CPU writes its line for nothing.
+    transfer.  But a burst of writes comes before the pollers: for the time of a transfer after the issue of
+    one that was paid for, the same CPU writes its line for nothing.
     """
     now = max(clock, S[block + C_STORE_BUSY]) if write else clock
     if write:

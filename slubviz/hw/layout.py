@@ -3,8 +3,9 @@
 A machine is one array ``S``; one copy is a checkpoint, one hash names a state.  The first ``HEADER_WORDS``
 words say where the regions start, so jitted code needs no other description. Regions, in order: header, CPU
 blocks, scheduler keys and tree, register stacks, counters, stride tables, buses, polled lines, L1 tags,
-middle tags, L2 tags, line directory, lock table, interrupt table, owner notes, page frame table, static memory, one own slot per
-page frame, backing store.  The backing store is last, so that it can grow by appending.
+middle tags, L2 tags, line directory, lock table, interrupt table, owner notes, page frame table, static
+memory, one own slot per page frame, backing store.  The backing store is last, so that it can grow by
+appending.
 
 Names: ``H_*`` header words, ``C_*`` words of a CPU block, ``N_*`` hardware counters, ``I_*`` words of an
 interrupt table row, ``K_*`` words of a lock table row.  In names of header words, CPU words and parameters
@@ -213,7 +214,7 @@ P_INTERRUPT_EXIT = 13
 P_MIDDLE_HIT = 14
 P_TRANSFER_MIDDLE = 15  # from another middle cache under the same L2
 P_BUS_TRANSACTION = 16
-P_ADJACENT_LINE = 17  # 1: a line from memory brings its neighbour of a pair along
+P_ADJACENT_LINE = 17  # 1: a miss brings the other line of its aligned pair along
 P_SPINNER_RETRY = 18
 P_COUNT = 19
 #: After the parameters: 3 words per function: entry pc, window words, locals.

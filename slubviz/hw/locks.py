@@ -1,11 +1,11 @@
 """Waiting for locks: queues of spinning CPUs, and who is next when a lock is released.
 
 A CPU that finds a lock taken spins.  Spinning costs no micro-ops here: the CPU leaves the scheduler, the
-lock's cache line is marked as polled (see ``contended_access`` in caches.py: writing it costs a transfer, and
-requests for it queue), and on release one waiter gets to retry after the time it takes to read the line again.
-With its retry, whether it gets the lock or not, all other waiters try in vain too, each of which occupies the
-line for a while: whoever wants it next, be it to release the lock, waits.  The lock is not handed over: between
-release and retry any CPU may take it, as with the byte locks of 2.6.24.
+lock's cache line is marked as polled (see ``contended_access`` in caches.py: writing it costs a transfer,
+and requests for it queue), and on release one waiter gets to retry after the time it takes to read the line
+again.  With its retry, whether it gets the lock or not, all other waiters try in vain too, each of which
+occupies the line for a while: whoever wants it next, be it to release the lock, waits.  The lock is not
+handed over: between release and retry any CPU may take it, as with the byte locks of 2.6.24.
 
 The head of the queue retries first; a waiter that loses its retry queues again at the end, but its waiting
 time goes on.  An interrupt takes a waiter out of the queue; it queues anew when it comes back.  LOCK waits

@@ -54,13 +54,13 @@ COST_TABLE: dict[str, tuple[str, str]] = {
     "memory_remote": ("cycles", "line from the memory of another node"),
     "store_window": ("cycles", "how far the store buffer may be behind before a store stalls"),
     "bus_transaction": ("cycles", "how long one line occupies the bus of a node"),
-    "spinner_reread": ("cycles", "one more waiter reading a lock's line again after its holder wrote it"),
+    "spinner_reread": ("cycles", "one more waiter reading a lock's line again after it was written"),
     "spinner_retry": ("cycles", "one more waiter trying in vain to take a lock after a release"),
     "store_miss_share": (
         "fraction",
-        "share of a store miss that delays the store buffer (overlap of misses)",
+        "share of a store miss by which it ends after the miss before it (misses overlap)",
     ),
-    "prefetch_leftover": ("fraction", "share of a memory latency left when the stride prefetcher was ahead"),
+    "prefetch_leftover": ("fraction", "share of a miss left when the stream prefetcher was ahead"),
 }
 
 #: Further costs of a machine with an L3.
@@ -115,14 +115,14 @@ class MachineSpec:
     cpus_per_node: int
     page_size_bytes: int
     word_bytes: int
-    fragmented_share: float  #: of the blocks of 1024 pages, in which every other page, at random, is in use
+    fragmented_share: float  #: blocks of 1024 pages of which half, at random, is in use at boot
     clock_hz: float
     line_bytes: int
     l1: CacheGeometry
     l2: CacheGeometry
     prefetch_reach_lines: int  #: largest constant stride that the prefetcher follows; 0: none
     fast_cmpxchg_local: bool
-    adjacent_line_prefetch: bool  #: a line from memory brings its neighbour of an aligned pair along
+    adjacent_line_prefetch: bool  #: a miss of an outer cache brings the other line of its pair too
     costs: Mapping[str, Cost]
     file_cpus: int = 0  #: CPUs that the machine file says, whatever ``with_cpus`` made of it
     node_size_fixed: bool = False  #: ``with_cpus`` made it of several nodes, even if only one is left
@@ -381,7 +381,7 @@ def parse_machine(text: str, where: str) -> MachineSpec:
         cpus_per_node=topology.integer("cpus_per_node", 1, MAX_CPUS),
         page_size_bytes=page_size,
         word_bytes=word_bytes,
-        fragmented_share=memory.number("fragmented_share", 0.0, 1.0),
+        fragmented_share=memory.number("fragmented_share", 0.0, 0.9),
         clock_hz=topology.number("clock_hz", 1e6, 1e11),
         line_bytes=line_bytes,
         prefetch_reach_lines=features.integer("prefetch_reach_lines", 0, 64),

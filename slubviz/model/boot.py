@@ -83,7 +83,15 @@ def boot(job: SessionJob) -> BootedKernel:
     memory = KernelMemory(machine, program)
     kernel = BootedKernel(machine, program, memory, job.variant, family_of(job.variant), job.orders)
     _start_page_allocator(kernel, job.spec.seed)
-    kernel.family.start(kernel)
+    try:
+        kernel.family.start(kernel)
+    except (OverflowError, KeyError, MemoryError) as error:  # from constants and fields of the kernel file
+        if job.variant.user_file is None:
+            raise
+        raise UserError(
+            f"{job.variant.name}: the boot cannot fill in the structures of the kernel file: {error}; compare "
+            "its structures and constants with what slubviz source prints"
+        ) from error
     return kernel
 
 

@@ -25,7 +25,7 @@ _ANY = ""  # any kernel, or the only operation of a test
 #: What the tables of 2008 call a kernel and a test.
 _KERNELS_2008 = {"baseline": "slub-2.6.25", "cmpxchg_local": "slub-seq"}
 _TESTS_2008 = {"kmalloc_then_kfree": "kmalloc-kfree", "alloc_free_pair": "kmalloc-kfree-pairs"}
-_MACHINES_2007 = {"IA32 (P4)": "p4_3ghz_up", "x86_64 AMD64": "amd64"}
+_MACHINES_2007 = {"IA32 (P4)": "p4_2007", "x86_64 AMD64": "amd64"}
 _OPERATIONS_2007 = {
     "sti_cycles": "irq_restore",
     "cli_cycles": "irq_save",

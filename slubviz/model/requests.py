@@ -285,7 +285,7 @@ def memory_frames(machine: MachineSpec, pages_per_node: int) -> tuple[int, NDArr
     RequestError
         If that is more than is simulated.
     """
-    usable_share = 1 - machine.fragmented_share / 2
+    usable_share = 1 - machine.fragmented_share  # of fragmented blocks only order 0 can be had
     blocks = max(4, int(pages_per_node / usable_share / BLOCK_PAGES) + 2)
     frames = blocks * BLOCK_PAGES * machine.nodes
     if frames > MOST_PAGES:

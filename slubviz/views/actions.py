@@ -71,7 +71,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(
         "view_fidelity",
         "&View",
-        "Fi&delity",
+        "F&idelity",
         "Ctrl+2",
         "Simulated beside published numbers, as a heat map and tables",
         group="page",

@@ -62,7 +62,7 @@ class FidelityPage(QWidget):
         self._bridge = bridge
         self._actions = actions
         self._report = Report()
-        self._told = 0
+        self._told = ("", 0)
         self._asked_once = False
         self.controls = FidelityControls(actions)
         self.heat_map = HeatMap(theme)
@@ -108,13 +108,14 @@ class FidelityPage(QWidget):
         self.controls.show_update(update)
         shows = update.comparison is not None or update.state is CompareState.RUNNING
         self.stack.setCurrentWidget(self._results if shows else self.empty)
-        self.heat_map.show_cells(update.published, update.comparison)
+        self.heat_map.show_cells(update.published, update.comparison, update.report.medians)
         self._heat_panel.set_info(update.report.headline)
         self._show_report(update.report)
         self.empty.set_text(empty_text(update))
         self._enable_commands(update)
-        if update.error_serial != self._told:
-            self._told = update.error_serial
+        told = (update.error, update.error_serial if update.error else 0)
+        if told != self._told:  # a message that the user has closed stays closed
+            self._told = told
             self.problem.emit(update.error)
 
     def show_test(self, machine: str, title: str) -> None:
@@ -150,7 +151,7 @@ class FidelityPage(QWidget):
             self.fontMetrics().horizontalAdvance("kmalloc-kfree-pairs  kmalloc+kfree") + 12
         )
         self._table = TableView(self.cells, "Cells", "No cell is measured yet.")
-        self._table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignRight)
+        self._table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         self._note.setObjectName("muted")
         self._note.setWordWrap(True)
         right = QVBoxLayout()
@@ -173,7 +174,6 @@ class FidelityPage(QWidget):
         goals = TableView(self.goals, "Goals", "No goal is touched yet.")
         for view in (errors, goals):
             view.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
-            view.horizontalHeader().setStretchLastSection(True)
         self.tabs.addTab(errors, "Errors by test and kernel")
         self.tabs.addTab(goals, "Goals")
         self._results = QSplitter(Qt.Orientation.Vertical)
@@ -181,9 +181,9 @@ class FidelityPage(QWidget):
         self._results.addWidget(Panel("", self.tabs))
         self._results.setHandleWidth(8)
         self._results.setChildrenCollapsible(False)
-        self._results.setSizes([540, 460])
-        self._results.setStretchFactor(0, 54)
-        self._results.setStretchFactor(1, 46)
+        self._results.setSizes([620, 380])
+        self._results.setStretchFactor(0, 62)
+        self._results.setStretchFactor(1, 38)
         framed = QWidget()
         inner = QVBoxLayout(framed)
         inner.setContentsMargins(8, 8, 8, 8)

@@ -6,7 +6,7 @@ The same figures as ``slubviz compare`` prints.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slubviz.views import numbers
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Row = tuple[str, ...]
 ERROR_HEADERS = ("Machine", "Test", "Kernel", "Cells", "Median", "90th percentile", "Bias", "Worst")
-GOAL_HEADERS = ("Goal", "Wanted", "Found", "Cells", "")
+GOAL_HEADERS = ("Goal", "Wanted", "Found", "Cells", "Result")
 _REACHED = {True: "reached", False: "not reached", None: "not all was run"}
 #: The point of a cell that stands for all sizes, as in ``compare_table``; that module is loaded late.
 ALL_POINTS = 0
@@ -52,6 +52,8 @@ class Report:
     errors: tuple[Row, ...] = ()
     goals: tuple[Row, ...] = ()
     headline: str = ""  #: one line on the whole
+    #: by machine and title of a test
+    medians: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def report_of(comparison: Comparison) -> Report:
@@ -97,7 +99,22 @@ def report_of(comparison: Comparison) -> Report:
         else f"{found.cells} of {comparison.wanted} cells  ·  median {_percent(found.median)}  ·  "
         f"90th percentile {_percent(found.p90)}  ·  bias {numbers.signed_percent(found.bias)}"
     )
-    return Report(tuple(tables), tuple(errors), tuple(goals), headline)
+    return Report(tuple(tables), tuple(errors), tuple(goals), headline, _medians(comparison.cells))
+
+
+def _medians(cells: Sequence[ComparedCell]) -> dict[tuple[str, str], str]:
+    from slubviz.model.compare_summary import statistics_of
+
+    groups: dict[tuple[str, str], list[ComparedCell]] = {}
+    for cell in cells:
+        key = cell.key
+        groups.setdefault((key.machine, cell_title(key.test, key.operation)), []).append(cell)
+    found = {name: statistics_of(group) for name, group in groups.items()}
+    return {
+        name: f"median {statistics.median:.0f}{numbers.THIN}%"
+        for name, statistics in found.items()
+        if statistics
+    }
 
 
 def cell_title(test: str, operation: str) -> str:
@@ -131,18 +148,18 @@ def _cell_table(
 ) -> CellTable:
     kernels = list(dict.fromkeys(cell.key.kernel for cell in cells))
     headers = ["Objects" if test == "bulk" else "Size"]
-    for kernel in kernels:
-        headers += [f"{kernel}\nsimulated", "\npublished", "\nerror"]
     if verdicts:
         headers += ["Verdict\nauthor's", "\nours"]
+    for kernel in kernels:
+        headers += [f"{kernel}\nsimulated", "\npublished", "\nerror"]
     places = {(cell.key.point, cell.key.kernel): cell for cell in cells}
     rows = []
     for point in sorted({cell.key.point for cell in cells}):
         row = [point_label(test, point)]
-        for kernel in kernels:
-            row += _cell_texts(places.get((point, kernel)))
         if verdicts:
             row += _verdict_texts(verdicts.get(point))
+        for kernel in kernels:
+            row += _cell_texts(places.get((point, kernel)))
         rows.append(tuple(row))
     return CellTable(
         machine, test, cell_title(test, operation), tuple(headers), tuple(rows), _spread_note(cells)

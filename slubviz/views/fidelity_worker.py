@@ -101,6 +101,10 @@ class _Command:
     run: bool
 
 
+class _WindowGoneError(Exception):
+    """Nobody looks at the comparison any more."""
+
+
 class CompareWorker(threading.Thread):
     """Plans and runs comparisons; see the module.
 
@@ -119,6 +123,7 @@ class CompareWorker(threading.Thread):
         self._stop_asked = False
         self._slot: CompareUpdate | None = None
         self._pool: ProcessPool | None = None
+        self._measured = False  #: whether the comparison that runs has found something
         # Below: this thread only.
         self._update = CompareUpdate()
         self._last_report = 0.0
@@ -138,6 +143,9 @@ class CompareWorker(threading.Thread):
         """Stop the comparison that runs, keeping what it has found."""
         with self._condition:
             self._cancel_asked = True
+            pool = None if self._measured else self._pool
+        if pool is not None:  # it may be compiling, and has found nothing yet
+            _kill(pool)
 
     def stop(self) -> None:
         """End the thread and every process at once; does not wait."""
@@ -146,10 +154,7 @@ class CompareWorker(threading.Thread):
             self._condition.notify()
             pool = self._pool
         if pool is not None:
-            # The thread may wait for a process that compiles: it hears the process end.
-            for process_id in pool.process_ids():
-                with suppress(ProcessLookupError):
-                    os.kill(process_id, signal.SIGKILL)
+            _kill(pool)
 
     def take(self) -> CompareUpdate | None:
         """The newest update, once; None if there is none that was not taken already."""
@@ -211,7 +216,7 @@ class CompareWorker(threading.Thread):
         self._publish()
         with ProcessPool(plan.request.jobs) as pool:
             with self._condition:
-                self._pool = pool
+                self._pool, self._measured = pool, False
             try:
                 comparison = self._backend.run(plan, self._watch, pool)
             finally:
@@ -221,8 +226,12 @@ class CompareWorker(threading.Thread):
         self._show(comparison, CompareState.DONE if ended else CompareState.STOPPED)
 
     def _watch(self, progress: Progress, running: RunningComparison) -> bool:
-        if self._ends():
-            return False
+        with self._condition:
+            if self._stop_asked:  # what is returned while the processes start is not looked at
+                raise _WindowGoneError
+            self._measured = progress.done_cells > 0
+            if self._cancel_asked:
+                return False
         self._update = replace(self._update, progress=progress)
         now = time.monotonic()
         if progress.done_cells and now - self._last_report > _REPORT_SECONDS:
@@ -262,6 +271,13 @@ class CompareWorker(threading.Thread):
             self._update = replace(self._update, elapsed_seconds=time.monotonic() - self._began)
         with self._condition:
             self._slot = self._update
+
+
+def _kill(pool: ProcessPool) -> None:
+    # The thread may wait for a process that compiles: it hears the process end.
+    for process_id in pool.process_ids():
+        with suppress(ProcessLookupError):
+            os.kill(process_id, signal.SIGKILL)
 
 
 def estimate_seconds(plan: ComparePlan) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slubviz.model.compare_table import CellKey
 
 #: Between two tests of a panel, and between panels.
-_GROUP_GAP, _PANEL_GAP = 12, 28
+_GROUP_GAP, _PANEL_GAP = 10, 28
 _LABEL_GAP = 8
 _WIDEST_COLUMN = 132
 #: Lines of a panel's head: machine, test, median, kernels.
@@ -42,7 +42,7 @@ class HeatMeasures:
     @property
     def narrowest(self) -> int:
         """Width of the narrowest column: a number of three digits and short names of kernels fit."""
-        return max(self.width("+000") + 8, self.width("slub-o") + 6)
+        return max(self.width("+000") + 8, self.width("slub-o") + 4)
 
 
 @dataclass(frozen=True)

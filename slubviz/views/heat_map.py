@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
@@ -97,7 +98,7 @@ class HeatMap(QAbstractScrollArea):
         self._theme = theme
         self._published: Mapping[CellKey, tuple[float, float]] = {}
         self._cells: dict[CellKey, ComparedCell] = {}
-        self._medians: dict[tuple[str, str], str] = {}
+        self._medians: Mapping[tuple[str, str], str] = {}
         self._layout = HeatLayout()
         self._current: CellKey | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -126,15 +127,28 @@ class HeatMap(QAbstractScrollArea):
         self.viewport().update()
 
     def show_cells(
-        self, published: Mapping[CellKey, tuple[float, float]], comparison: Comparison | None
+        self,
+        published: Mapping[CellKey, tuple[float, float]],
+        comparison: Comparison | None,
+        medians: Mapping[tuple[str, str], str] = MappingProxyType({}),
     ) -> None:
-        """Show the wanted cells, and what of them is measured."""
+        """Show cells.
+
+        Parameters
+        ----------
+        published
+            The wanted cells with their published range in cycles, in the order of the tables.
+        comparison
+            What of them is measured; None for nothing.
+        medians
+            By machine and title of a test, the text below its title.
+        """
         if published.keys() != self._published.keys():
             self._current = None
             self._published = published
             self._place()
         self._cells = {cell.key: cell for cell in comparison.cells} if comparison else {}
-        self._medians = self._find_medians()
+        self._medians = medians
         self.viewport().update()
 
     def tooltip_at(self, position: QPoint) -> str:
@@ -258,16 +272,6 @@ class HeatMap(QAbstractScrollArea):
             bar.setPageStep(room)
             bar.setSingleStep(measures.row)
         self.viewport().update()
-
-    def _find_medians(self) -> dict[tuple[str, str], str]:
-        from slubviz.model.compare_summary import statistics_of
-
-        medians = {}
-        for group in self._layout.groups:
-            found = statistics_of([self._cells[key] for key in group.cells if key in self._cells])
-            if found is not None:
-                medians[group.machine, group.title] = f"median {found.median:.0f}{numbers.THIN}%"
-        return medians
 
     def _draw_cell(self, painter: QPainter, rect: QRect, key: CellKey) -> None:
         inner = rect.adjusted(0, 0, -1, -1)

@@ -37,6 +37,7 @@ class MultiChoice(QToolButton):
         self._menu = _StayingMenu(self)
         self._all = QAction(f"All {noun}", self)
         self._items: list[QAction] = []
+        self._all.setCheckable(True)
         self._all.triggered.connect(self.choose_all)
         self._menu.addAction(self._all)
         self._menu.addSeparator()
@@ -87,6 +88,7 @@ class MultiChoice(QToolButton):
 
     def _show(self) -> None:
         names = self.chosen
+        self._all.setChecked(names is None)
         if names is None:
             self.setText(f"All {self._noun}")
         else:

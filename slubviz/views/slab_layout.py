@@ -364,6 +364,8 @@ def _least_height(group: Group, cpu_style: TileStyle, unit: float) -> int:
 
 
 def _cpu_column_width(groups: Sequence[Group], cpu_style: TileStyle) -> int:
+    if not any(group.kind is GroupKind.CPU for group in groups):
+        return 0
     most = max((int(group.cpu_slabs.size) for group in groups), default=0)
     return max(1, min(most, _CPU_SLABS_PER_ROW)) * cpu_style.pitch_x + 2 * cpu_style.gap
 

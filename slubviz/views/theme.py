@@ -149,11 +149,11 @@ DARK = Theme(
     plot_line="#5cabf5",
     plot_published="#ffb27a",
     plot_grid="#2a3441",
-    error_fast_most="#8cc8ff",
-    error_fast="#3a78b8",
+    error_fast_most="#7cc0ff",
+    error_fast="#356496",
     error_none="#2c3643",
-    error_slow="#b5552a",
-    error_slow_most="#ffb08a",
+    error_slow="#8e4a2a",
+    error_slow_most="#ff9c6b",
     error_surface="#43211a",
     error_text="#ffc2ad",
     notice_surface="#1b3047",
@@ -217,6 +217,8 @@ def style_sheet_of(theme: Theme) -> str:
     QToolButton[command="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken}; }}
     QToolButton[choice="true"] {{ text-align: left; padding-right: 20px; }}
     QToolButton::menu-indicator {{ subcontrol-position: right center; right: 6px; }}
+    QProgressBar {{ background: {theme.border}; border: 0; border-radius: 3px; }}
+    QProgressBar::chunk {{ background: {theme.accent}; border-radius: 3px; }}
     QListWidget {{ background: {theme.panel}; border: 0; }}
     QListWidget::item {{ padding: 2px 6px; border-radius: 4px; }}
     QListWidget::item:selected {{ background: {theme.accent}; color: {theme.on_accent}; }}
@@ -229,6 +231,7 @@ def style_sheet_of(theme: Theme) -> str:
     QTableView {{ background: {theme.panel}; border: 0; gridline-color: {theme.border};
         alternate-background-color: {theme.sunken}; }}
     QTableView::item {{ padding: 0 8px; }}
+    QHeaderView {{ background: {theme.panel}; border: 0; }}
     QHeaderView::section {{ background: {theme.panel}; color: {theme.text_muted}; border: 0;
         border-bottom: 1px solid {theme.border}; padding: 4px 8px; }}
     QTabWidget::pane {{ border: 0; }}

@@ -60,7 +60,9 @@ CYCLES: dict[str, float] = {
     "memory_local": 500,
     "memory_remote": 800,
     "store_window": 1000,
+    "bus_transaction": 0,
     "spinner_reread": 60,
+    "spinner_retry": 25,
     "store_miss_share": 0.5,
     "prefetch_leftover": 0.25,
 }
@@ -79,6 +81,7 @@ def small_machine(
     l3_per_package: int = 2,
     l3_lines: int = 32,
     prefetch_reach_lines: int = 0,
+    adjacent_line_prefetch: bool = False,
     smp_kernel: bool = True,
     cycles: Mapping[str, float] | None = None,
 ) -> MachineSpec:
@@ -97,12 +100,14 @@ def small_machine(
         cpus_per_node=cpus_per_node or cpus,
         page_size_bytes=PAGE_BYTES,
         word_bytes=8,
+        fragmented_share=0.0,
         clock_hz=1e9,
         line_bytes=LINE_BYTES,
         l1=CacheGeometry(l1_lines * LINE_BYTES, 2),
         l2=CacheGeometry(l2_lines * LINE_BYTES, 2),
         l3=CacheGeometry(l3_lines * LINE_BYTES, 2) if cpus_per_l3 else None,
         prefetch_reach_lines=prefetch_reach_lines,
+        adjacent_line_prefetch=adjacent_line_prefetch,
         fast_cmpxchg_local=True,
         smp_kernel=smp_kernel,
         costs={

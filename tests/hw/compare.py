@@ -1,7 +1,7 @@
 """Run a program on the engine and on the reference machine side by side, and say where they differ.
 
 What is compared is everything that the rules determine: CPUs, live registers, memory, caches, directory,
-lock queues, counters and the trace.
+buses, prefetchers, lock queues, counters and the trace.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ def engine_cpu(machine: Machine, cpu: int) -> View:
         "irq_depth": block[L.C_IRQ_DEPTH],
         "micro_ops": block[L.C_MICRO_OPS],
         "woken": bool(block[L.C_WOKEN]),
+        "store_busy": max(block[L.C_STORE_BUSY], block[L.C_CLOCK]),
         "held": [
             (block[L.C_HELD_ADDRESS + i], block[L.C_HELD_SINCE + i])
             for i in range(min(block[L.C_HELD], L.HELD_MAX))
@@ -116,6 +117,7 @@ def reference_cpu(machine: ReferenceMachine, cpu: int) -> View:
         "irq_depth": this.irq_depth,
         "micro_ops": this.micro_ops,
         "woken": this.woken,
+        "store_busy": max(this.store_busy, this.clock),
         "held": this.held,
     }
 
@@ -146,6 +148,32 @@ def reference_directory(machine: ReferenceMachine, coarse_shift: int) -> dict[in
                 mask |= 1 << (number >> coarse_shift)
         rows[line] = mask << 16 | caches.pollers[line] << 1 | (line in caches.modified)
     return rows
+
+
+def engine_queues(machine: Machine) -> View:
+    """When buses and polled lines are free, and what the stream prefetcher remembers."""
+    state, spec = machine.state, machine.spec
+
+    def words(where: int, count: int) -> list[int]:
+        return state[int(state[where]) :][:count].tolist()
+
+    entries = int(state[L.H_STRIDE_ENTRIES])
+    table = words(L.H_STRIDES, spec.cpus * entries * L.STRIDE_WORDS)
+    rows = [table[at : at + L.STRIDE_WORDS] for at in range(0, len(table), L.STRIDE_WORDS)]
+    return {
+        "bus": words(L.H_BUS, spec.nodes),
+        "polled": words(L.H_LINE_BUSY, L.LINE_BUSY_ENTRIES),
+        "walks": {divmod(n, entries): (row[0], row[L.STRIDE_TIME]) for n, row in enumerate(rows) if row[0]},
+    }
+
+
+def reference_queues(machine: ReferenceMachine) -> View:
+    caches = machine.caches
+    return {
+        "bus": caches.bus_free,
+        "polled": caches.served,
+        "walks": {slot: (walk.lines[-1], walk.when) for slot, walk in caches.walks.items()},
+    }
 
 
 @dataclass
@@ -211,6 +239,7 @@ class Pair:
         """Memory, caches, directory, lock queues and counters agree."""
         engine, reference = self.engine, self.reference
         assert cache_contents(engine) == reference_caches(reference)
+        assert engine_queues(engine) == reference_queues(reference)
         shift = int(engine.state[L.H_COARSE_SHIFT])
         assert directory(engine) == reference_directory(reference, shift)
         for (frame, granule), value in reference.memory.values.items():

@@ -118,7 +118,9 @@ _branch = st.tuples(
     _data,
     _small,
 )
+_prefetch = st.tuples(st.just("prefetch"), _where | st.none(), _data)
 simple = st.one_of(
+    _prefetch,
     _memory,
     _memory,
     _modify,
@@ -311,6 +313,14 @@ class Builder:
         out.op(Op.ADDI, a=SCRATCH, b=SCRATCH, imm=step * LINE_BYTES)
         out.op(Op.ADDI, a=8, b=8, imm=-1)
         out.op(Op.BGTI, b=8, imm=0, aux=label)
+
+    def _prefetch(self, where: tuple[int, int, int] | None, register: int) -> None:
+        """Of a line of the program's, or of whatever address is in a data register."""
+        if where is not None:
+            base, line, word = where
+            self.out.op(Op.ADDI, a=SCRATCH, b=self._base(base), imm=self._offset(base, line, word, 8))
+            register = SCRATCH
+        self.out.op(Op.PREFETCH, b=register)
 
     def _barrier(self, kind: int) -> None:
         self.out.op(Op.BARRIER, imm=kind)

@@ -22,6 +22,7 @@ from tests.hw.reference_memory import (
     ReferenceCaches,
     ReferenceFault,
     ReferenceMemory,
+    Request,
     signed,
 )
 
@@ -329,11 +330,10 @@ class ReferenceMachine:
         chosen = next((cpu for cpu in queue if word & cpu.wait_mask == 0), None)
         if chosen is None:
             return
-        others = len(queue) - 1
         self._stop_waiting(chosen)
         chosen.woken = True
         reread = self.cost[self.caches.distance(releaser.number, chosen.number)]
-        chosen.clock = max(chosen.clock, clock + reread + others * self.cost["spinner_reread"])
+        chosen.clock = max(chosen.clock, clock + reread)
 
     def _polled_write(self, this: ReferenceCpu, address: int, size: int, clock: int) -> None:
         """Somebody wrote bytes of a line that is polled: wake a waiter of each lock word that it
@@ -420,9 +420,9 @@ class ReferenceMachine:
             if BRANCHES[op](self.get(this, b), right):
                 this.pc = aux
         elif op in (Op.LD, Op.LDS):
-            self._load(this, op, pc, a, self.get(this, b) + imm, size)
+            self._load(this, op, a, self.get(this, b) + imm, size)
         elif op in (Op.ST, Op.UNLOCK):
-            self._store(this, op, pc, self.get(this, b) + imm, size, c, aux)
+            self._store(this, op, self.get(this, b) + imm, size, c, aux)
         elif Op.CMPXCHG_LOCAL <= op <= Op.UNLOCK_LOCKED:
             self._read_modify_write(this, op, pc, a, self.get(this, b) + imm, c, aux, size)
         elif op == Op.CALL:
@@ -465,6 +465,8 @@ class ReferenceMachine:
                     this.contended = False
             case Op.LOCK_NOTE:
                 self._dropped(this, self.get(this, b) + aux)
+            case Op.PREFETCH:
+                self._prefetch(this, self.get(this, b))
             case Op.OWNER_NOTE:
                 self.owners[self.get(this, b)] = this.number
             case Op.IRQ_SAVE:
@@ -499,23 +501,29 @@ class ReferenceMachine:
                 raise AssertionError(f"no rule for {op.name}")
 
     # --- memory --------------------------------------------------------------------------------------
-    def _access(self, this: ReferenceCpu, pc: int, address: int, write: bool) -> tuple[int, bool]:
-        line, node = address // self.spec.line_bytes, self.memory.node(address)
-        return self.caches.access(this.number, line, write, pc, node, this.clock)
+    def _access(self, this: ReferenceCpu, address: int, write: bool) -> tuple[int, bool]:
+        reaches_cache = max(this.clock, this.store_busy) if write else this.clock
+        request = Request(write, self.memory.node(address), this.clock, reaches_cache)
+        return self.caches.access(this.number, address // self.spec.line_bytes, request)
 
-    def _load(self, this: ReferenceCpu, op: Op, pc: int, a: int, address: int, size: int) -> None:
+    def _prefetch(self, this: ReferenceCpu, address: int) -> None:
+        """Like a load for the caches, but nobody waits for it, and it may ask for what is not there."""
+        if self.memory.exists(address):
+            self._access(this, address, False)
+
+    def _load(self, this: ReferenceCpu, op: Op, a: int, address: int, size: int) -> None:
         value = self.memory.read(address, size)
-        this.clock += self._access(this, pc, address, False)[0]
+        this.clock += self._access(this, address, False)[0]
         self.put(this, a, signed(value, 32) if op == Op.LDS else value)
 
-    def _store(self, this: ReferenceCpu, op: Op, pc: int, address: int, size: int, c: int, mask: int) -> None:
-        """A plain store: it goes through the store buffer."""
+    def _store(self, this: ReferenceCpu, op: Op, address: int, size: int, c: int, mask: int) -> None:
+        """A plain store: it goes through the store buffer, which ends stores in order, misses overlapping."""
         self.memory.cell(address, size, True)
-        latency, polled = self._access(this, pc, address, True)
+        latency, polled = self._access(this, address, True)
         if latency:
-            this.store_busy = (
-                max(this.store_busy, this.clock) + latency * self.cost["store_miss_share"] // 1000
-            )
+            alone = this.clock + latency
+            behind_the_last = this.store_busy + latency * self.cost["store_miss_share"] // 1000
+            this.store_busy = max(alone, behind_the_last)
             stall = this.store_busy - self.cost["store_window"] - this.clock
             if stall > 0:
                 self.counters[this.number]["store_stall"] += stall
@@ -544,7 +552,7 @@ class ReferenceMachine:
         if op not in LOCAL_OPS:
             self.counters[this.number]["locked_ops"] += 1
             this.clock = max(this.clock, this.store_busy)
-        latency, polled = self._access(this, pc, address, True)
+        latency, polled = self._access(this, address, True)
         this.clock += latency
         access = Access(address, size, self.memory.read(address, size), polled)
         if op in DOUBLE_OPS:
@@ -584,6 +592,8 @@ class ReferenceMachine:
 
     def _lock(self, this: ReferenceCpu, op: Op, pc: int, access: Access, a: int, mask: int) -> bool:
         """LOCK, LOCK_IRQSAVE and TRYLOCK; False if the CPU waits now."""
+        if this.woken:  # the others saw the lock free as well
+            self.caches.rush(access.address // self.spec.line_bytes, len(self.queues.get(access.address, [])))
         if access.old & mask == 0:
             self.memory.write(access.address, access.size, access.old | mask)
             self._taken(this, access.address)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from slubviz.hw.isa import Fault
 from slubviz.hw.machine import MemoryPlan
@@ -16,6 +17,8 @@ from slubviz.hw.machine_file import CacheGeometry, MachineSpec
 
 MASK_64 = (1 << 64) - 1
 MASK_32 = (1 << 32) - 1
+POLLED_SLOTS = 64
+WALKS_PER_CPU = 16
 
 
 def signed(value: int, bits: int = 64) -> int:
@@ -49,6 +52,10 @@ class ReferenceMemory:
     def node(self, address: int) -> int:
         """Home node of an address; static memory is on node 0."""
         return self.page_frames.get(address // self.page_bytes, 0)
+
+    def exists(self, address: int) -> bool:
+        """Whether there is memory at an address."""
+        return address // self.page_bytes in self.granule_of
 
     def cell(self, address: int, size: int, write: bool) -> tuple[int, int]:
         """The granule that stores an address, or a fault."""
@@ -138,6 +145,26 @@ class Place:
 
 
 @dataclass
+class Request:
+    """An access: what it is, where its line's memory is, when the CPU issues it, when it comes to the
+    caches (later than that for what is in a store buffer)."""
+
+    write: bool
+    node: int
+    clock: int
+    reaches_cache: int
+
+
+@dataclass
+class Walk:
+    """The accesses of a page that the stream prefetcher remembers; the last ones, without repetitions."""
+
+    page: int
+    lines: list[int]
+    when: int  # the last access
+
+
+@dataclass
 class ReferenceCaches:
     """All caches of a machine, and what an access costs in millicycles."""
 
@@ -157,8 +184,10 @@ class ReferenceCaches:
         self.outers = [self._cache(outer) for _ in {p.outer for p in self.places}]
         self.modified: set[int] = set()  # lines that one outer cache holds modified
         self.pollers: Counter[int] = Counter()
-        self.burst = [(0, 0)] * spec.cpus  # polled line written last, and when its pollers have it back
-        self.strides: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self.burst = [(0, 0)] * spec.cpus  # polled line written last, and until when it costs nothing
+        self.served = [0] * POLLED_SLOTS  # until when requests for a polled line of that number are served
+        self.bus_free = [0] * spec.nodes  # when
+        self.walks: dict[tuple[int, int], Walk] = {}
         self.counters = [Counter[str]() for _ in range(spec.cpus)]
 
     def _place(self, cpu: int) -> Place:
@@ -243,32 +272,88 @@ class ReferenceCaches:
         entries = [entry for cache in caches if (entry := cache.find(line)) is not None]
         return any(entry.writable or write for entry in entries)
 
-    def _from_memory(self, cpu: int, line: int, pc: int, node: int) -> int:
-        kind = "memory_local" if node == self.places[cpu].node else "memory_remote"
-        self.counters[cpu][kind] += 1
-        latency = self.cost[kind]
-        if self.spec.prefetch_reach_lines and self._walks(cpu, pc, line):
+    # --- prefetchers, bus, polled lines -----------------------------------------------------
+    def _ahead(self, cpu: int, line: int, now: int) -> int | None:
+        """How long the stream prefetcher has been waiting for this access; None if it does not expect it."""
+        page = line // (self.spec.page_size_bytes // self.spec.line_bytes)
+        slot = (cpu, page % WALKS_PER_CPU)
+        walk = self.walks.get(slot)
+        if walk is None or walk.page != page:
+            self.walks[slot] = Walk(page, [line], now)
+            return None
+        waited = now - walk.when
+        walk.when = now
+        if line == walk.lines[-1]:
+            return None
+        walk.lines = [*walk.lines[-3:], line]
+        steps = {b - a for a, b in pairwise(walk.lines)}
+        regular = len(walk.lines) == 4 and len(steps) == 1
+        short = abs(line - walk.lines[-2]) <= self.spec.prefetch_reach_lines
+        return waited if regular and short and waited >= 0 else None
+
+    def _bus_wait(self, node: int, clock: int, lines: int) -> int:
+        """A request takes its turn on a node's bus: how long it waits."""
+        begin = max(clock, self.bus_free[node])
+        if not self.cost["bus_transaction"]:
+            return 0
+        self.bus_free[node] = begin + lines * self.cost["bus_transaction"]
+        return begin - clock
+
+    def _queue(self, cpu: int, line: int, request: Request, kept: bool) -> int:
+        """What an access to a polled line adds; ``kept``: this CPU writes it and still has it in its L1."""
+        transfer = self.cost["transfer_same_package"]
+        added = 0
+        if kept:
+            last_line, until = self.burst[cpu]
+            if line == last_line and request.clock <= until:
+                return 0
+            added = transfer + self._bus_wait(request.node, request.clock, 1)
+        slot = line % POLLED_SLOTS
+        begin = max(self.served[slot], request.reaches_cache)
+        self.served[slot] = begin + transfer
+        if request.write:
+            self.served[slot] += self.pollers[line] * self.cost["spinner_reread"]
+            self.burst[cpu] = (line, request.clock + transfer)
+        return added + begin - request.reaches_cache
+
+    def rush(self, line: int, waiters: int) -> None:
+        """Waiters try in vain to get a lock in this line."""
+        self.served[line % POLLED_SLOTS] += waiters * self.cost["spinner_retry"]
+
+    # --- filling --------------------------------------------------------------------------------
+    def _missed(self, cpu: int, line: int, request: Request, ahead: int | None) -> int:
+        """Bring a line into a CPU's outer cache; the latency."""
+        moved = self._bring_neighbour(cpu, line) + 1 + self._into_outer(cpu, line)
+        latency = self._take_from_others(cpu, line, request.write)
+        if latency is None:
+            kind = "memory_local" if request.node == self.places[cpu].node else "memory_remote"
+            self.counters[cpu][kind] += 1
+            latency = self.cost[kind]
+        if ahead is not None:
             self.counters[cpu]["prefetched"] += 1
             latency = latency * self.cost["prefetch_leftover"] // 1000
-        return latency
+            if not request.write:
+                latency = max(latency - ahead, self.cost["l3_hit" if self.middles else "l2_hit"])
+        return latency + self._bus_wait(request.node, request.clock, moved)
 
-    def _walks(self, cpu: int, pc: int, line: int) -> bool:
-        """A short stride, repeated twice, within a page.  One entry for micro-ops with equal pc modulo
-        16."""
-        last, stride, repeats = self.strides.get((cpu, pc % 16), (0, 0, 0))
-        short = abs(line - last) <= self.spec.prefetch_reach_lines
-        repeats = repeats + 1 if short and line - last == stride else 0
-        self.strides[cpu, pc % 16] = (line, line - last, repeats)
-        lines_per_page = self.spec.page_size_bytes // self.spec.line_bytes
-        return repeats >= 2 and line // lines_per_page == last // lines_per_page
+    def _bring_neighbour(self, cpu: int, line: int) -> int:
+        """The adjacent-line prefetcher; returns how many lines it moves."""
+        neighbour = line + 1 if line % 2 == 0 else line - 1
+        known = any(cache.find(neighbour) for cache in self.outers) or self.pollers[neighbour]
+        if known or not self.spec.adjacent_line_prefetch or self.spec.page_size_bytes == self.spec.line_bytes:
+            return 0
+        return 1 + self._into_outer(cpu, neighbour)
 
-    def _into_outer(self, cpu: int, line: int) -> None:
+    def _into_outer(self, cpu: int, line: int) -> int:
+        """How many lines had to go: 0 or 1."""
         own = self.places[cpu].outer
         victim = self.outers[own].put_first(line, False)
-        if victim is not None:
-            self.counters[cpu]["l3_eviction" if self.middles else "l2_eviction"] += 1
-            self._change_above(own, victim, drop=True)
-            self.modified.discard(victim)
+        if victim is None:
+            return 0
+        self.counters[cpu]["l3_eviction" if self.middles else "l2_eviction"] += 1
+        self._change_above(own, victim, drop=True)
+        self.modified.discard(victim)
+        return 1
 
     def _into_middle(self, cpu: int, line: int, writable: bool) -> None:
         own = self.places[cpu].middle
@@ -284,39 +369,43 @@ class ReferenceCaches:
         return cache.find(line)
 
     # --- what a CPU does ----------------------------------------------------------------------
-    def access(self, cpu: int, line: int, write: bool, pc: int, node: int, clock: int) -> tuple[int, bool]:
+    def access(self, cpu: int, line: int, request: Request) -> tuple[int, bool]:
         """Latency of an access in millicycles, and whether it wrote a line that waiters poll."""
-        place = self.places[cpu]
+        place, write = self.places[cpu], request.write
         l1, outer = self.l1s[place.l1], self.outers[place.outer]
         middle = self.middles[place.middle] if self.middles else None
         entry = l1.find(line)
         if entry is not None and (entry.writable or not write):
             l1.put_first(line, entry.writable)
             return 0, False
+        ahead = None
+        if entry is None and self.spec.prefetch_reach_lines:
+            ahead = self._ahead(cpu, line, request.reaches_cache)
         held = None if entry is not None or middle is None else self._refreshed(middle, line)
         above = entry is not None or held is not None
         latency = 0
-        if above or self._refreshed(outer, line) is not None:
+        missed = not above and self._refreshed(outer, line) is None
+        if not missed:
             if entry is None:
                 hit = "l3_hit" if self.middles and held is None else "l2_hit"
                 latency = self.cost[hit]
                 self.counters[cpu][hit] += 1
             latency = self._take_within(cpu, line, write, latency)
             if write and line not in self.modified:
-                latency += self._take_from_others(cpu, line, True) or 0
+                taken = self._take_from_others(cpu, line, True)
+                if taken:
+                    latency += taken + self._bus_wait(request.node, request.clock, 1)
                 if latency > 0 and entry is not None:
                     self.counters[cpu]["upgrade"] += 1
         else:
-            answer = self._take_from_others(cpu, line, write)
-            latency = self._from_memory(cpu, line, pc, node) if answer is None else answer
-            self._into_outer(cpu, line)
+            latency = self._missed(cpu, line, request, ahead)
             if not write:
                 self.modified.discard(line)
         if write:
             self.modified.add(line)
-        polled = write and self.pollers[line] > 0
-        if polled:
-            latency += self._polled_write(cpu, line, clock, entry is not None)
+        polled = self.pollers[line] > 0
+        if polled and (write or missed):
+            latency += self._queue(cpu, line, request, write and entry is not None)
         if middle is not None and not above:
             self._into_middle(cpu, line, write and not polled)
         elif middle is not None and write:
@@ -324,16 +413,7 @@ class ReferenceCaches:
             assert kept is not None, "the middle level includes the L1s"
             kept.writable = not polled
         l1.put_first(line, write and not polled)
-        return latency, polled
-
-    def _polled_write(self, cpu: int, line: int, clock: int, in_l1: bool) -> int:
-        """Latency that the waiters' reads add; none within a burst of writes, before they have it back."""
-        last_line, until = self.burst[cpu]
-        if in_l1 and line == last_line and clock <= until:
-            return 0
-        transfer = self.cost["transfer_same_package"]
-        self.burst[cpu] = (line, clock + transfer)
-        return transfer + (self.pollers[line] - 1) * self.cost["spinner_reread"] if in_l1 else 0
+        return latency, polled and write
 
     def start_polling(self, line: int) -> None:
         """One more waiter reads the line all the time: nobody may write it silently."""

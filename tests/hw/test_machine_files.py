@@ -34,7 +34,7 @@ def valid_document() -> Document:
             "cpus_per_node": 4,
             "clock_hz": 1e9,
         },
-        "memory": {"page_size_bytes": 4096, "word_bytes": 8},
+        "memory": {"page_size_bytes": 4096, "word_bytes": 8, "fragmented_share": 0.25},
         "cache": {
             "line_bytes": 64,
             "l1": {"size_bytes": 32768, "ways": 8},
@@ -107,6 +107,11 @@ def test_the_valid_document_is_valid() -> None:
     assert (spec.l1.sets(64), spec.l2.sets(64), spec.prefetch_reach_lines) == (64, 64, 2)
     assert spec.costs["l2_hit"].value == 0.5
     assert not spec.costs["l2_hit"].calibrated
+    assert (spec.fragmented_share, spec.adjacent_line_prefetch) == (0.25, False)
+
+
+def test_the_adjacent_line_prefetcher_is_an_optional_feature() -> None:
+    assert parse_machine(changed("features/adjacent_line_prefetch", True), "m.toml").adjacent_line_prefetch
 
 
 def test_the_valid_document_with_an_l3_is_valid() -> None:
@@ -155,6 +160,13 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("memory/page_size_bytes", 512, "memory.page_size_bytes: is 512; give a whole number from 1024"),
     ("memory/word_bytes", 16, "memory.word_bytes: is 16"),
     ("memory/word_bytes", 5, "memory.word_bytes: is 5; give a power of two"),
+    ("memory/fragmented_share", None, "memory.fragmented_share: is missing; give a number from 0 to 0.9"),
+    ("memory/fragmented_share", 1.1, "memory.fragmented_share: is 1.1; give a number from 0 to 0.9"),
+    ("memory/fragmented_share", -0.5, "memory.fragmented_share: is -0.5"),
+    ("memory/fragmented_share", True, "memory.fragmented_share: is True"),
+    ("features/adjacent_line_prefetch", 1, "features.adjacent_line_prefetch: is 1; give true or false"),
+    ("cost/bus_transaction", None, "cost.bus_transaction: is missing; give a section [cost.bus_transaction]"),
+    ("cost/spinner_retry/unit", "fraction", "cost.spinner_retry.unit: is 'fraction'; this cost is in cycles"),
     ("cache/line_bytes", 48, "cache.line_bytes: is 48; give a power of two"),
     ("cache/l1", None, "cache.l1: is missing"),
     ("cache/l1/ways", 7, "cache.l1.size_bytes: is 32768; 7 ways"),
@@ -293,7 +305,11 @@ def _document_without_l3(spec: MachineSpec) -> Document:
             "cpus_per_node": spec.cpus_per_node,
             "clock_hz": spec.clock_hz,
         },
-        "memory": {"page_size_bytes": spec.page_size_bytes, "word_bytes": spec.word_bytes},
+        "memory": {
+            "page_size_bytes": spec.page_size_bytes,
+            "word_bytes": spec.word_bytes,
+            "fragmented_share": spec.fragmented_share,
+        },
         "cache": {
             "line_bytes": spec.line_bytes,
             "l1": {"size_bytes": spec.l1.size_bytes, "ways": spec.l1.ways},
@@ -301,6 +317,7 @@ def _document_without_l3(spec: MachineSpec) -> Document:
         },
         "features": {
             "prefetch_reach_lines": spec.prefetch_reach_lines,
+            "adjacent_line_prefetch": spec.adjacent_line_prefetch,
             "fast_cmpxchg_local": spec.fast_cmpxchg_local,
             "smp_kernel": spec.smp_kernel,
         },

@@ -109,6 +109,7 @@ PLAIN_COST: dict[Op, tuple[int, dict[str, int]]] = {
     Op.UNLOCK_LOCKED: (19, {"aux": 1} | ADDRESS),
     Op.LOCK_NOTE: (0, {"imm": 1} | ADDRESS),
     Op.OWNER_NOTE: (0, ADDRESS),
+    Op.PREFETCH: (1, ADDRESS),
     Op.IRQ_SAVE: (9, {"a": 7}),
     Op.IRQ_RESTORE: (11, {"b": 6}),
     Op.IRQ_DISABLE: (12, {}),
@@ -221,13 +222,25 @@ def test_stores_fill_the_store_buffer() -> None:
     out, function = loads_of([0, 1, 2, 3, 4, 5], Op.ST)
     machine = out.load(small_machine())
     machine.start(0, function, [STATIC])
-    # Each leaves half of 500 in the buffer, which is 6 + 250 n cycles deep after n; it may be 1000 behind.
-    assert clocks(machine) == [6, 12, 18, 24, 1256 - 1000, 1506 - 1000, 511]
-    assert counter(machine, L.N_STORE_STALL_MILLICYCLES) == (256 - 30 + 506 - 262) * 1000
+    # The first one ends at 506, each further one half of 500 later: at 756, 1006, 1256, 1506, 1756.  The
+    # buffer may be 1000 behind.
+    assert clocks(machine) == [6, 12, 18, 1256 - 1000, 1506 - 1000, 1756 - 1000, 761]
+    assert machine.cpu_word(0, L.C_STORE_BUSY) == 1756_000
+    assert counter(machine, L.N_STORE_STALL_MILLICYCLES) == (256 - 24 + 506 - 262 + 756 - 512) * 1000
+
+
+@pytest.mark.parametrize(("share", "last"), [(0, 18 + 500), (0.004, 506 + 2 * 2 + 8), (1, 506 + 2 * 500)])
+def test_overlapping_store_misses(share: float, last: int) -> None:
+    """Each ends its whole latency after its issue at the earliest, and its share after the one before."""
+    out, function = loads_of([0, 1, 2], Op.ST)
+    machine = out.load(small_machine(cycles={"store_miss_share": share, "store_window": 10_000}))
+    machine.start(0, function, [STATIC])
+    assert clocks(machine) == [6, 12, 18, 23]
+    assert machine.cpu_word(0, L.C_STORE_BUSY) == last * 1000
 
 
 @pytest.mark.parametrize(
-    ("op", "after"), [(Op.XCHG, 256), (Op.CMPXCHG, 256), (Op.CMPXCHG_LOCAL, 13), (Op.LD, 8), (Op.ST, 12)]
+    ("op", "after"), [(Op.XCHG, 506), (Op.CMPXCHG, 506), (Op.CMPXCHG_LOCAL, 13), (Op.LD, 8), (Op.ST, 12)]
 )
 def test_only_locked_operations_wait_for_the_store_buffer(op: Op, after: int) -> None:
     out = Assembler()
@@ -250,35 +263,7 @@ def test_a_full_barrier_waits_for_the_store_buffer() -> None:
     out.ret()
     machine = out.load(small_machine())
     machine.start(0, function, [STATIC, 0])
-    assert clocks(machine) == [6, 22, 256, 274, 279]
-
-
-def walk(step_lines: int, count: int, reach: int, first: int = STATIC) -> list[int]:
-    """Cost of each load of a walk with one micro-op; the loop's other rows are taken off."""
-    out = Assembler()
-    function = out.function("main")
-    out.label("again")
-    out.op(Op.LD, a=1, b=0)
-    out.op(Op.ADDI, a=0, b=0, imm=step_lines * LINE_BYTES)
-    out.op(Op.ADDI, a=2, b=2, imm=-1)
-    out.op(Op.BNEI, b=2, imm=0, aux="again")
-    out.ret()
-    machine = out.load(small_machine(prefetch_reach_lines=reach))
-    machine.start(0, function, [first, 0, count])
-    costs = differences(clocks(machine))[::4][:count]
-    assert counter(machine, L.N_PREFETCHED) == costs.count(127)
-    return costs
-
-
-def test_the_prefetcher_follows_a_short_stride_that_repeats() -> None:
-    # Line 16 starts a new page: there the prefetcher stops, and is ahead again at once behind it.
-    far, near = 502, 127
-    assert walk(1, 6, 1) == [far, far, far, near, near, near]
-    assert walk(1, 18, 1) == [far] * 3 + [near] * 13 + [far, near]
-    assert walk(-1, 5, 1, STATIC + 15 * LINE_BYTES) == [far, far, far, near, near]
-    assert walk(2, 6, 1) == [far] * 6
-    assert walk(2, 6, 2) == [far, far, far, near, near, near]
-    assert walk(1, 6, 0) == [far] * 6
+    assert clocks(machine) == [6, 22, 506, 524, 529]
 
 
 def two_programs(first: list[Op], second: list[Op]) -> tuple[Assembler, int, int]:
@@ -388,11 +373,11 @@ def test_a_lock_is_handed_over() -> None:
     times = list(timeline(machine))
     first, second = ([clock for number, clock in times if number == cpu] for cpu in (0, 1))
     # CPU 1 takes the line (40) at once, finds the lock taken and waits.  CPU 0 takes the line back for the
-    # release: half of 40 in the store buffer.  At 645 CPU 1 sees it; reading costs it 40, at 685 it tries
-    # again: 19 + 40.
+    # release: 40 in the store buffer.  At 665 CPU 1 sees it; reading costs it 40, at 705 it tries again:
+    # 19 + 40.
     assert first == [519, 619, 625, 630]
-    assert second[:2] == [59, 744]
-    assert counter(machine, L.N_LOCK_WAIT_MILLICYCLES, 1) == (744 - 59) * 1000
+    assert second[:2] == [59, 764]
+    assert counter(machine, L.N_LOCK_WAIT_MILLICYCLES, 1) == (764 - 59) * 1000
     assert counter(machine, L.N_LOCKS_CONTENDED, 1) == 1
     assert counter(machine, L.N_LOCKS_TAKEN, 1) == 1
     assert counter(machine, L.N_LOCKS_CONTENDED, 0) == 0
@@ -409,11 +394,16 @@ def test_more_waiters_lengthen_the_hand_over() -> None:
             if machine.cpu_word(cpu, L.C_WOKEN) and cpu not in [w[0] for w in woken]:
                 left = sum(machine.cpu_word(c, L.C_STATE) == CpuState.WAITING_LOCK for c in range(4))
                 woken.append((cpu, machine.cpu_word(cpu, L.C_CLOCK) // 1000, left))
-    # CPUs come at 0: CPU 0 takes the lock at 519 (memory), 1 waits from 59, 2 from 219, 3 from 59.
-    # The release at 625 takes the line from the other L2 (200, half of it in the store buffer): 725.
-    assert woken[0] == (1, 725 + 40 + 2 * 60, 2)
-    assert [w[0] for w in woken] == [1, 2, 3]
-    assert [w[2] for w in woken] == [2, 1, 0]
+    # All come at 0 and ask for the line at 19.  CPU 0 takes the lock at 519 (memory), 1 waits from 59.  From
+    # then on the line is polled and serves one request after another, 200 each and 60 for each poller's read
+    # after it.  CPU 2 asks at 19: the line is busy until 19 + 200 + 60 = 279; CPU 3 after it: until 279 + 200
+    # + 120.  The release at 625 takes the line from the other L2 (200): 825, and 40 to CPU 1.  Busy until 625
+    # + 200 + 3 * 60 = 1005: that is when the retry (865 + 19) is served, + 40 = 1045.  Then busy until 1005 +
+    # 200 + 2 * 60, + 2 * 25 for the other two, who tried as well: 1375.  CPU 1 releases at 1045 + 100 + 6; it
+    # takes the line from the pollers (200), at 1375: 1575, and 200 to CPU 2.  Busy until 1375 + 200 + 2 * 60
+    # = 1695.  CPU 2 retries at 1775 + 19: 1994; busy until 1794 + 200 + 60 + 25 = 2079.  It releases at 2100,
+    # 200 later it is seen, and 40 to CPU 3.
+    assert woken == [(1, 825 + 40, 2), (2, 1575 + 200, 1), (3, 2300 + 40, 0)]
 
 
 def test_an_interrupt_costs_entry_and_exit() -> None:

@@ -88,11 +88,11 @@ def test_a_trylock_succeeds_always() -> None:
 )
 def test_there_is_no_lock_prefix(op: Op, cost: int, locked: bool) -> None:
     def rows(out: Assembler) -> None:
-        out.op(Op.ST, b=0, c=1)  # leaves the store buffer busy until 256
+        out.op(Op.ST, b=0, c=1)  # leaves the store buffer busy until 506
         out.op(op, a=4, b=0, c=2, aux=3)
 
     times, machine = run(rows)
-    assert times[:2] == [6, (256 if locked else 6 + cost)]
+    assert times[:2] == [6, (506 if locked else 6 + cost)]
     assert machine.counters()[0, L.N_LOCKED_OPS] == int(locked)
 
 

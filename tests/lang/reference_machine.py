@@ -222,7 +222,7 @@ class ReferenceMachine:
             self.granules.append((self.get(b), self.get(c), self.get(aux)))
         elif op is Op.BUG:
             raise MachineFault(f"BUG: {self.program.bug_messages[imm]}")
-        elif op not in (Op.BARRIER, Op.PAUSE, Op.RENDEZVOUS, Op.NOP, Op.OWNER_NOTE):
+        elif op not in (Op.BARRIER, Op.PAUSE, Op.RENDEZVOUS, Op.NOP, Op.OWNER_NOTE, Op.PREFETCH):
             raise MachineFault(f"unknown micro-op {op}")
 
     def _call(self, a: int, c: int, imm: int, aux: int) -> None:

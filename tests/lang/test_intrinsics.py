@@ -180,6 +180,25 @@ def test_owner_note() -> None:
     assert row("owner_note(p)", Op.OWNER_NOTE)[2] == 0
 
 
+def test_prefetch_takes_an_address_and_gives_nothing() -> None:
+    assert row("prefetch(y)", Op.PREFETCH)[:6] == [Op.PREFETCH, 0, 2, 0, 0, 0]
+    run = machine(
+        STRUCT
+        + """
+def f(p: s):
+    prefetch(p)
+    prefetch(p + 16)
+    prefetch(NULL)
+    return p.first
+"""
+    )
+    run.write(4096, 8, 77)
+    assert run.call("f", 4096) == 77
+    assert listing(run.program, "f")[0] == "prefetch p"
+    assert "prefetch" in error_of("def f():\n    return prefetch(4096)\n")
+    assert "prefetch(address)" in error_of("def f():\n    prefetch()\n")
+
+
 def test_lock_operations() -> None:
     assert row("spin_lock(p.lock)", Op.LOCK) == [Op.LOCK, 0, 0, 0, 16, 1, 4, 0]
     assert row("spin_unlock(p.lock)", Op.UNLOCK) == [Op.UNLOCK, 0, 0, 0, 16, 1, 4, 0]
@@ -195,7 +214,9 @@ def test_lock_operations() -> None:
 
 
 def test_a_lock_that_saves_the_flag() -> None:
-    run = machine(STRUCT + """
+    run = machine(
+        STRUCT
+        + """
 def f(p: s):
     outer = spin_lock_irqsave(p.lock)
     inner = irq_save()
@@ -203,7 +224,8 @@ def f(p: s):
     spin_unlock(p.lock)
     irq_restore(outer)
     return outer * 100 + inner * 10 + held
-""")
+"""
+    )
     assert run.call("f", 4096) == 101
     assert run.read(4096 + 16, 4) == 0
     assert listing(run.program, "f")[0] == "outer = lock_irqsave [p+16] bits 0x1"

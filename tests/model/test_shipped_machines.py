@@ -61,7 +61,7 @@ def test_no_lock_is_taken_in_a_kernel_for_one_cpu() -> None:
 
 #: Cycles of the mail of October 2007, the loop of the measurement included.
 MEASURED = {
-    "p4_3ghz_up": {"irq_restore": 112, "irq_save": 82, "cmpxchg_local": 26},
+    "p4_2007": {"irq_restore": 112, "irq_save": 82, "cmpxchg_local": 26},
     "amd64": {"irq_restore": 125, "irq_save": 102, "cmpxchg_local": 19},
 }
 

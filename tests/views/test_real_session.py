@@ -29,6 +29,14 @@ def points(session: Session) -> list[tuple[int, float]]:
     return list(zip(series.operations.tolist(), series.cycles_per_op.tolist(), strict=True))
 
 
+def micro_op_of_a_point(number: int) -> int:
+    """The micro-op after which the point of that number is taken."""
+    session = booted()
+    while len(points(session)) < number:
+        session.run(100)
+    return session.machine.micro_ops
+
+
 def run_measured(session: Session) -> None:
     assert session.run(1 << 40, stop_at_phase_end=True) is Status.MICRO_OPS
 
@@ -106,9 +114,10 @@ def test_the_points_do_not_depend_on_how_the_run_is_cut(pieces: list[int]) -> No
 def test_a_point_that_a_step_reaches_is_taken() -> None:
     whole, stepped = booted(), booted()
     run_measured(whole)
-    stepped.run(6990)
+    due = micro_op_of_a_point(5)
+    stepped.run(due - 10)
     taken = len(points(stepped))
-    for _ in range(10):  # to micro-op 7000, where a point is due
+    for _ in range(10):
         stepped.step()
     assert len(points(stepped)) == taken + 1
     run_measured(stepped)

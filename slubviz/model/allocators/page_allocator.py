@@ -18,7 +18,7 @@ GFP_THISNODE = 2
 GFP_KERNEL = GFP_WAIT
 GFP_ATOMIC = 0
 
-CONFIG_PREEMPT = option(0, "a preemptible kernel: preempt_disable and preempt_enable count")
+CONFIG_PREEMPT = option(0, "a preemptible kernel: preempt_disable and preempt_enable count", 0, 1)
 
 PG_locked = 0
 PG_active = 6
@@ -29,6 +29,7 @@ PG_buddy = 19
 NODE_SHIFT = 20
 
 PAGE_TAIL = (1 << PG_compound) | (1 << PG_reclaim)
+PAGE_IN_USE = (1 << PG_locked) | (1 << PG_active) | (1 << PG_slab) | (1 << PG_buddy)
 
 ZONE_LOCK = counter()
 PCP_REFILL = counter()
@@ -356,7 +357,7 @@ def destroy_compound_page(page: page, order):
 @inline
 def prep_new_page(page: page, order):
     """Check that the page was free, give it its first reference."""
-    if page.flags & ((1 << PG_locked) | (1 << PG_active) | (1 << PG_slab) | (1 << PG_buddy)) != 0:
+    if page.flags & PAGE_IN_USE != 0:
         bug("a page that was handed out is in use")
     instructions(14)  # the rest of the checks of mapping, count and flags
     page.private = 0
@@ -434,10 +435,20 @@ def drain_local_pages():
     irq_restore(flags)
 
 
+@inline
+def free_pages_check(page: page):
+    """A page that is freed belongs to nobody."""
+    bug_on(page.flags & PAGE_IN_USE != 0, "a page that is freed is in use")
+    bug_on(page._count != 0, "a page that is freed has references")
+    instructions(8)  # the rest of the checks of map count, mapping and flags
+
+
 def __free_pages_ok(page: page, order):
     """Give a block of order 1 or more back to the zone."""
     z = page_zone(page)
-    instructions(15)  # checks of every page, event statistics
+    for i in range(1 << order):
+        free_pages_check(cast(page, page + i * sizeof(page)))
+    instructions(8)  # event statistics
     flags = irq_save()
     zone_lock(z)
     __free_one_page(z, page, order)

@@ -5,8 +5,8 @@ when it makes a cache (the arrays, the lists of a node) lies in globals here, in
 would give.  ``slab.py`` says what is left out.
 """
 
-USE_ALIEN_CACHES = option(1, "alien caches collect objects of other nodes; 0 is boot parameter noaliencache")
-HZ = option(250, "timer ticks a second, in which the reaper's intervals are counted")
+USE_ALIEN_CACHES = option(1, "alien caches collect objects of other nodes; 0: noaliencache", 0, 1)
+HZ = option(250, "timer ticks a second, in which the reaper's intervals are counted", 1, 10_000)
 
 BATCHREFILL_LIMIT = 16
 ALIEN_LIMIT = 12 if USE_ALIEN_CACHES else 0

@@ -16,24 +16,24 @@ allocation.  Counters are those of 2.6.25, where the same code counts; 2.6.24 ha
 counts refills, as in 3.1; 2.6.25 counted before it looked whether there was anything to refill from.
 """
 
-PATCH_01 = option(0, "deactivated slabs with local objects go to the list's head, others to its tail")
-PATCH_02 = option(0, "rarely used functions are not expanded in place (no effect here)")
-PATCH_03 = option(0, "the node is looked up inside add_partial")
-PATCH_04 = option(0, "no test for a valid object on the fast path")
-PATCH_05 = option(0, "a single exit of __slab_alloc (no effect here)")
-PATCH_06 = option(0, "an end marker of its own for each slab")
-PATCH_07 = option(0, "objects per slab copied to the per-cpu structure")
-PATCH_09 = option(0, "own slab lock: one locked operation, unlock by a plain store")
-PATCH_10 = option(0, "slow path in the order in which it usually runs")
+PATCH_01 = option(0, "deactivated slabs with local objects go to the list's head, others to its tail", 0, 1)
+PATCH_02 = option(0, "rarely used functions are not expanded in place (no effect here)", 0, 1)
+PATCH_03 = option(0, "the node is looked up inside add_partial", 0, 1)
+PATCH_04 = option(0, "no test for a valid object on the fast path", 0, 1)
+PATCH_05 = option(0, "a single exit of __slab_alloc (no effect here)", 0, 1)
+PATCH_06 = option(0, "an end marker of its own for each slab", 0, 1)
+PATCH_07 = option(0, "objects per slab copied to the per-cpu structure", 0, 1)
+PATCH_09 = option(0, "own slab lock: one locked operation, unlock by a plain store", 0, 1)
+PATCH_10 = option(0, "slow path in the order in which it usually runs", 0, 1)
 
-FLUSH_INSTALLED_SLAB = option(0, "2.6.24-rc2: a slab installed while pages were fetched is flushed")
-FREE_TO_TAIL = option(0, "2.6.24: a full slab that gets an object back goes to the list's tail")
-PLAIN_BIT_UNLOCK = option(0, "2.6.25-rc1: the slab lock's bit is cleared without a locked operation")
-KMALLOC_4K = option(0, "2.6.25-rc2: kmalloc caches up to one page; see kernel slub-2.6.25")
+FLUSH_INSTALLED_SLAB = option(0, "2.6.24-rc2: a slab installed while pages were fetched is flushed", 0, 1)
+FREE_TO_TAIL = option(0, "2.6.24: a full slab that gets an object back goes to the list's tail", 0, 1)
+PLAIN_BIT_UNLOCK = option(0, "2.6.25-rc1: the slab lock's bit is cleared without a locked operation", 0, 1)
+KMALLOC_4K = option(0, "2.6.25-rc2: kmalloc caches up to one page; see kernel slub-2.6.25", 0, 1)
 
 FROZEN = 1 << PG_active
 LOCKED = 1 << PG_locked
-MIN_PARTIAL = option(2, "slabs kept on a node's partial list even when empty")
+MIN_PARTIAL = option(2, "slabs kept on a node's partial list even when empty", 0, 1_000_000)
 KMALLOC_CACHES = PAGE_SHIFT + (1 if KMALLOC_4K else 0)
 KMALLOC_MAX = PAGE_SIZE if KMALLOC_4K else PAGE_SIZE // 2
 ZERO_SIZE_PTR = 16

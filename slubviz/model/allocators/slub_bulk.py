@@ -12,8 +12,8 @@ before can take the freelist for unchanged.  Free did so from the start, allocat
 Left out: the debugging fallback, memory cgroups, zeroing.
 """
 
-BULK = option(0, "bulk operations: 0 a loop over single ones, 1 the form of 4.3, 2 the form of 4.4")
-BULK_ALLOC_TID = option(0, "bulk allocation moves the transaction id on before its slow path (2020)")
+BULK = option(0, "bulk operations: 0 a loop over single ones, 1 the form of 4.3, 2 the form of 4.4", 0, 2)
+BULK_ALLOC_TID = option(0, "bulk allocation moves the transaction id on before its slow path (2020)", 0, 1)
 
 LOOK_AHEAD = 3
 

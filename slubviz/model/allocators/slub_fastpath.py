@@ -13,7 +13,7 @@ What another form of the freelist must define in the place of this file: ``kmem_
 below it, the accessors, ``slab_alloc`` and ``slab_free``.
 """
 
-PATCH_08 = option(0, "fast paths with cmpxchg_local instead of disabled interrupts")
+PATCH_08 = option(0, "fast paths with cmpxchg_local instead of disabled interrupts", 0, 1)
 
 #: Whether the slow paths are entered with interrupts on, and the allocating one with preemption off.
 LOCKLESS = PATCH_08

@@ -17,13 +17,13 @@ task to another CPU between two micro-ops.  The page allocator below is that of 
 those of 3.5 and later.
 """
 
-CPU_PARTIAL = option(1, "per-CPU chains of partial slabs; 0: as in 3.1")
-UNFREEZE_REWRITE = option(1, "unfreeze_partials locks before its loop (3.6); 0: inside, as before")
-LINUX_4_3 = option(0, "details as in 4.3; 0: as in 3.6")
-HAVE_CMPXCHG_DOUBLE = option(1, "the machine exchanges two words at once; 0: under the slab's bit lock")
-FALLBACK_IRQS_OFF = option(1, "without it, interrupts are off under that lock; 0: the fault of 3.1-rc")
-MIN_PARTIAL = option(-1, "empty slabs kept on a node's list; -1: by object size")
-CPU_PARTIAL_OBJECTS = option(-1, "free objects kept on a CPU's chain; -1: by object size")
+CPU_PARTIAL = option(1, "per-CPU chains of partial slabs; 0: as in 3.1", 0, 1)
+UNFREEZE_REWRITE = option(1, "unfreeze_partials locks before its loop (3.6); 0: inside, as before", 0, 1)
+LINUX_4_3 = option(0, "details as in 4.3; 0: as in 3.6", 0, 1)
+HAVE_CMPXCHG_DOUBLE = option(1, "the machine exchanges two words at once; 0: under the slab's bit lock", 0, 1)
+FALLBACK_IRQS_OFF = option(1, "without it, interrupts are off under that lock; 0: the fault of 3.1-rc", 0, 1)
+MIN_PARTIAL = option(-1, "empty slabs kept on a node's list; -1: by object size", -1, 1_000_000)
+CPU_PARTIAL_OBJECTS = option(-1, "free objects kept on a CPU's chain; -1: by object size", -1, 1_000_000)
 
 INUSE = 0xFFFF
 OBJECTS_SHIFT = 16

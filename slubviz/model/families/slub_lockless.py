@@ -60,7 +60,7 @@ class SlubLocklessFamily:
 
         view = read_cache(kernel, index, strict=False)
         chains = (len(view.chains.get(cpu, ())) for cpu in range(kernel.machine.spec.cpus))
-        extra = tuple((("partial slabs", str(count)),) for count in chains)
+        extra = tuple((("partial slabs", str(count)),) if count else () for count in chains)
         return CacheSlabs(view.table, view.nr_partial, view.nr_slabs, extra)
 
     def check(self, kernel: BootedKernel) -> CachesCheck:
