@@ -25,6 +25,7 @@ COST_TABLE: dict[str, tuple[str, str]] = {
     "instruction": ("cycles", "a plain register instruction or branch, mean"),
     "multiply": ("cycles", "an integer multiplication"),
     "divide": ("cycles", "an integer division"),
+    "bit_scan": ("cycles", "the position of the highest bit that is set"),
     "call": ("cycles", "a function call, with its share of register saves"),
     "return": ("cycles", "a return, with its share of register restores"),
     "load": ("cycles", "a load that hits the L1, mean exposed latency"),

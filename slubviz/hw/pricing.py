@@ -61,6 +61,7 @@ _COST_OF_OP: dict[Op, str] = {
     Op.MOD: "divide",
     Op.DIVI: "divide",
     Op.MODI: "divide",
+    Op.FLS: "bit_scan",
     Op.CALL: "call",
     Op.RET: "return",
     Op.LD: "load",

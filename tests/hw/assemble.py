@@ -30,6 +30,7 @@ CYCLES: dict[str, float] = {
     "instruction": 1,
     "multiply": 3,
     "divide": 20,
+    "bit_scan": 24,
     "call": 4,
     "return": 5,
     "load": 2,

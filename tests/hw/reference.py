@@ -33,6 +33,7 @@ DOUBLE_OPS = (Op.CMPXCHG_DOUBLE_LOCAL, Op.CMPXCHG_DOUBLE)
 COST_NAMES: dict[str, str] = {
     "multiply": "MUL MULI",
     "divide": "DIV MOD DIVI MODI",
+    "bit_scan": "FLS",
     "call": "CALL",
     "return": "RET",
     "load": "LD LDS PREEMPT_COUNT",

@@ -212,7 +212,7 @@ def steps(machine: Machine, ops: int) -> list[int]:
 def test_a_burst_of_stores_to_a_polled_line_is_paid_once() -> None:
     machine, start = waiting([Op.ST, Op.ST, *[Op.PAUSE] * 9, Op.ST])
     times = steps(machine, 12)
-    # The first takes the line from the other package half (200).  Then the two pollers read it: requests are
+    # The first takes the line from the other L2 (200).  Then the two pollers read it: requests are
     # served until 6 + 200 + 2 * 60 = 326.  The second comes before that.
     assert [time - start for time in times[:2]] == [6, 12]
     # The third, at 216, is more than 200 after the first: it takes the line back (200), at 326.
@@ -221,10 +221,13 @@ def test_a_burst_of_stores_to_a_polled_line_is_paid_once() -> None:
     assert line_busy(machine) - start == 326 + 200 + 2 * 60
 
 
-@pytest.mark.parametrize(("pauses", "paid"), [(8, False), (9, True)])
-def test_how_long_a_burst_is(pauses: int, paid: bool) -> None:
-    machine, start = waiting([Op.ST, *[Op.PAUSE] * pauses, Op.ST])  # the second at 188 or 210; 206 is the end
-    steps(machine, pauses + 2)
+@pytest.mark.parametrize(("fillers", "cycles", "paid"), [(5, 194, False), (6, 202, True)])
+def test_how_long_a_burst_is(fillers: int, cycles: int, paid: bool) -> None:
+    """The first store is issued at 6, and its burst lasts until 206."""
+    between = [*[Op.PAUSE] * 7, *[Op.INSTRUCTIONS] * fillers]  # 22 and 8 cycles each
+    machine, start = waiting([Op.ST, *between, Op.ST])
+    times = steps(machine, len(between) + 2)
+    assert times[-1] - start == 6 + cycles + 6
     assert machine.cpu_word(0, L.C_STORE_BUSY) // 1000 - start == (526 if paid else 206)
 
 

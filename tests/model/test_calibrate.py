@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -97,7 +98,7 @@ def test_what_a_fit_says(recovered: Calibration) -> None:
     summary = error_lines(recovered.cells, recovered.before, recovered.after)
     assert [(line.test, line.kernel) for line in summary][-3:] == [("", "slub"), ("", "slub+"), ("", "")]
     assert summary[-1].cells == len(recovered.cells) == 14
-    assert summary[-1].median_before > 5 > 0.5 > summary[-1].median_after
+    assert summary[-1].median_before > 2 > 0.5 > summary[-1].median_after
     document = json.loads(calibration_json(recovered, [], "1.0"))
     assert [entry["name"] for entry in document["parameters"]] == list(NAMES)
 
@@ -258,16 +259,17 @@ def test_only_the_values_change_in_the_text(name: str) -> None:
 
 def test_comments_behind_a_value_and_other_line_ends_stay() -> None:
     text = machine_files()["e5345_8p"].read_text(encoding="utf-8")
-    odd = text.replace("[cost.load]\nvalue = 1.0\n", "[ cost . load ] # ours\r\n  value=1.0   # why\r\n")
+    odd = re.sub(r"\[cost\.load\]\nvalue = \S+\n", "[ cost . load ] # ours\r\n  value=1.0   # why\r\n", text)
     assert odd != text
     assert "  value=1.5   # why\r\n" in with_values(odd, {"load": 1.5}, "x")
 
 
 def test_a_value_that_cannot_be_replaced_is_told() -> None:
     text = machine_files()["e5345_8p"].read_text(encoding="utf-8")
-    inline = text.replace(
-        '[cost.load]\nvalue = 1.0\nunit = "cycles"\nrange = [0.33, 3]\nsource =',
-        "[cost.load]\nunit = 'cycles'\nrange = [0.33, 3]\n'value' = 1.0\nsource =",
+    inline = re.sub(
+        r'\[cost\.load\]\nvalue = \S+\nunit = "cycles"\n',
+        "[cost.load]\nunit = 'cycles'\n'value' = 1.0\n",
+        text,
     )
     assert inline != text
     with pytest.raises(UserError, match=r"my\.toml: cost\.load: its value cannot be replaced"):
