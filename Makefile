@@ -56,7 +56,7 @@ test: export QT_QPA_PLATFORM = offscreen
 test: install check-qt
 	$(BIN)/ruff check slubviz tests
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check-qt: install
 	@$(BIN)/python -m slubviz.cli.qt_check

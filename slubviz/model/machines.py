@@ -31,6 +31,9 @@ def load_machine(name: str, cpus: int | None = None) -> MachineSpec:
             raise RequestError(f"machine file {name} does not exist or is not a file")
     try:
         spec = load_machine_file(path)
-        return spec if cpus is None else spec.with_cpus(cpus)
     except MachineFileError as error:
         raise UserError(str(error)) from error
+    try:
+        return spec if cpus is None else spec.with_cpus(cpus)
+    except MachineFileError as error:  # not the file is wrong, but what is asked of it
+        raise RequestError(str(error)) from error

@@ -294,3 +294,33 @@ def test_a_retry_makes_the_other_waiters_try_too(retry: int) -> None:
         assert machine.step() == Status.MICRO_OPS
     # CPU 1 releases 1006 later, 200 to take the line from its pollers, and 200 for CPU 2 to read it.
     assert machine.cpu_word(2, L.C_CLOCK) // 1000 == max(taken + 1006, 2225 + 2 * retry) + 200 + 200
+
+
+@pytest.mark.parametrize("retry", [0, 25, 700])
+def test_a_retry_in_vain_makes_the_others_try_too(retry: int) -> None:
+    """CPU 4 takes the lock between CPU 0's release and the retry of CPU 1; CPU 2 waits all the time."""
+    out = Assembler()
+    function = out.function("main")
+    out.op(Op.LOCK, b=0, aux=1)
+    out.op(Op.INSTRUCTIONS, imm=1000)
+    out.op(Op.UNLOCK, b=0, aux=1)
+    out.ret()
+    thief = out.function("thief")
+    out.op(Op.INSTRUCTIONS, imm=1600)
+    out.op(Op.LOCK, b=0, aux=1)
+    out.op(Op.INSTRUCTIONS, imm=9000)
+    out.ret()
+    machine = out.load(small_machine(5, cycles={"spinner_retry": retry}))
+    for cpu in (0, 1, 2, 4):
+        machine.start(cpu, thief if cpu == 4 else function, [STATIC])
+    while machine.cpu_word(1, L.C_WOKEN) == 0:
+        assert machine.step() == Status.MICRO_OPS
+    while machine.cpu_word(1, L.C_WOKEN):
+        assert machine.step() == Status.MICRO_OPS
+    assert machine.cpu_word(1, L.C_STATE) == CpuState.WAITING_LOCK
+    # The release reached the line at 1525: busy until 1525 + 200 + 2 * 60 = 1845.  CPU 4 asked at 1619, is
+    # served then, and CPU 2 reads again: busy until 1845 + 200 + 60 = 2105.  CPU 1 asks at 1765 + 19, is
+    # served then, over the distance of the other package, and finds the lock taken.
+    assert machine.cpu_word(1, L.C_CLOCK) // 1000 == 2105 + 300
+    assert line_busy(machine) == 2105 + 200 + 60 + retry
+    assert machine.counters()[1, L.N_LOCKS_CONTENDED] == 1
