@@ -25,7 +25,7 @@ def list_names(kind: str | None) -> None:
     if kind is not None and kind not in _KINDS:
         workload = {name.lower(): found for name, found in WORKLOADS.items()}.get(kind.lower())
         if workload is None:
-            raise unknown_name("list", kind, _KINDS, "or the name of a test")
+            raise unknown_name("list", kind, [*_KINDS, *WORKLOADS], "the last ones being names of tests")
         click.echo(describe(workload), nl=False)
         return
     runner = backend.load_runner()

@@ -152,7 +152,7 @@ def run(
     # Cheap checks first: a typing error is told before the simulator loads.
     sizes = selection.parse_sizes(size)
     object_counts = selection.parse_objects(objects)
-    seed_list = () if seeds is None else selection.parse_seeds(seeds)
+    seed_list = _seed_list(seeds)
     counts = {
         "ops": selection.parse_count(ops, "--ops", 1, selection.LARGEST_OPS),
         "seed": selection.parse_count(seed, "--seed", 0, selection.LARGEST_SEED),
@@ -189,6 +189,15 @@ def run(
 def _tests(runner: backend.Runner, request: RunRequest, text: str) -> tuple[str, ...]:
     known = runner.runnable_tests(request) if text.strip().lower() == "all" else list(runner.known_tests())
     return selection.parse_tests(text, known)
+
+
+def _seed_list(seeds: str | None) -> tuple[int, ...]:
+    """The seeds of --seeds; empty if it is not given."""
+    if seeds is None:
+        return ()
+    if click.get_current_context().get_parameter_source("seed") != ParameterSource.DEFAULT:
+        raise RequestError("--seed and --seeds are both given: give one of them")
+    return selection.parse_seeds(seeds)
 
 
 def _kernel_names(kernels: tuple[str, ...], patches: str | None) -> tuple[str, ...]:

@@ -89,8 +89,8 @@ def boot(job: SessionJob) -> BootedKernel:
         if job.variant.user_file is None:
             raise
         raise UserError(
-            f"{job.variant.name}: the boot cannot fill in the structures of the kernel file: {error}; compare "
-            "its structures and constants with what slubviz source prints"
+            f"{job.variant.name}: the boot cannot fill in the structures of the kernel file: {error}; "
+            "compare its structures and constants with what slubviz source prints"
         ) from error
     return kernel
 

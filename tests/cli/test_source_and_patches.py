@@ -66,6 +66,12 @@ def test_patches_in_kernel_names(capsys: pytest.CaptureFixture[str]) -> None:
         (("--patches", "1", "--kernel", "slab"), "kernel slab takes no list of patches"),
         (("--kernel", "slub[12]"), "there is no patch 12"),
         (("--kernel", "slub-seq", "--option", "SEQUENCE_BITS=40"), "SEQUENCE_BITS goes from 4 to 32, not 40"),
+        (("--kernel", "slub", "--option", "PATCH_06=-1"), "PATCH_06 goes from 0 to 1, not -1"),
+        (("--kernel", "slub", "--option", "MIN_PARTIAL=-1"), "MIN_PARTIAL goes from 0 to 1000000, not -1"),
+        (("--kernel", "slub-bulk", "--option", "BULK=3"), "BULK goes from 0 to 2, not 3"),
+        (("--kernel", "slab", "--option", "HZ=0"), "HZ goes from 1 to 10000, not 0"),
+        (("--machine", "p4_3ghz_up", "--cpus", "2"), "cpus must be 1, not 2: p4_3ghz_up runs a kernel"),
+        (("--seed", "5", "--seeds", "1-2"), "--seed and --seeds are both given: give one of them"),
     ],
 )
 def test_refusals(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,4 +125,4 @@ def test_list_tells_all_about_a_test(invoke: Invoke) -> None:
     assert "bytes: powers of two from 8 to 4 pages" in invoke("list", "kmalloc-kfree").out
     outcome = invoke("list", "hackbanch")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "name of a test" in outcome.err
+    assert "unknown list 'hackbanch'; did you mean hackbench?" in outcome.err

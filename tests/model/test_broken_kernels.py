@@ -155,6 +155,24 @@ def test_a_reset_that_cannot_be_leaves_the_finished_run(kernel_file: KernelFile)
     assert session.snapshot().finished
 
 
+@pytest.mark.parametrize(
+    ("kernel", "line", "changed"),
+    [
+        ("slub", "PATCH_06 = option(0", "PATCH_06 = option(-1"),
+        ("slub-cpu-partial", "CPU_PARTIAL_OBJECTS = option(-1", "CPU_PARTIAL_OBJECTS = option(1 << 40"),
+    ],
+)
+def test_a_number_that_does_not_fit_into_its_structure_is_told(
+    kernel_file: KernelFile, kernel: str, line: str, changed: str
+) -> None:
+    text = allocator_text(load_kernel(kernel))
+    assert text.count(line) == 1
+    without_range = re.sub(rf'^{re.escape(line)}(, "[^"]*").*$', rf"{changed}\1)", text, flags=re.MULTILINE)
+    with pytest.raises(UserError, match=r"^mine: the boot cannot fill in the structures") as caught:
+        session_of(kernel_file(without_range)).boot()
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")])
 def test_too_little_memory_is_one_line(
     kernel_file: KernelFile, monkeypatch: pytest.MonkeyPatch, error: Exception

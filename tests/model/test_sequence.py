@@ -17,6 +17,7 @@ from tests.model.test_interrupts import LARGE, SIZE, Scene
 
 KERNEL = "slub-seq"
 SMALL = 64  # 64 objects in a slab: a freelist that many interrupts do not use up
+ONE_PAGE = {"slub_max_order": 0}  # four objects of SIZE in a slab
 HALF = 32
 
 
@@ -103,7 +104,7 @@ def test_every_change_of_the_freelist_counts_one() -> None:
 
 
 def test_the_last_object_of_a_slab_takes_the_fast_path_and_comes_back_by_it() -> None:
-    driver = Driver(KERNEL, 2)
+    driver = Driver(KERNEL, 2, **ONE_PAGE)
     objects = [driver.alloc(0, SIZE) for _ in range(4)]
     assert driver.counters()["ALLOC_FASTPATH"] == 3
     for address in objects[:2]:  # the first is linked to the end under the slab's base
@@ -117,7 +118,7 @@ def test_the_last_object_of_a_slab_takes_the_fast_path_and_comes_back_by_it() ->
 
 
 def test_an_object_is_not_freed_the_fast_way_to_a_list_that_the_slow_path_left_empty() -> None:
-    driver = Driver(KERNEL, 2)
+    driver = Driver(KERNEL, 2, **ONE_PAGE)
     objects = [driver.alloc(0, SIZE) for _ in range(4)]
     driver.free(1, objects[2])
     assert driver.alloc(0, SIZE) == objects[2]  # a refill with one object: the list is set to its end
@@ -130,7 +131,7 @@ def test_an_object_is_not_freed_the_fast_way_to_a_list_that_the_slow_path_left_e
 
 def test_by_the_letter_the_last_object_of_a_slab_takes_the_slow_path() -> None:
     """Its link, the end, has another base: the slab is given up with it and taken from the list again."""
-    driver = Driver(KERNEL, 2, LAST_OBJECT_SLOW=1)
+    driver = Driver(KERNEL, 2, **ONE_PAGE, LAST_OBJECT_SLOW=1)
     objects = [driver.alloc(0, SIZE) for _ in range(4)]
     assert len({address >> 12 for address in objects}) == 1
     counters = driver.counters()
@@ -241,7 +242,7 @@ def test_the_small_error(small_error: int) -> None:
     now, so both objects are given back and come again in the other order: D is the interrupt's, the word is
     (MAX, C) again.  A task that wraps the number itself then makes D, which is in use, the head.
     """
-    scene = alloc_scene(Driver(KERNEL, 2, SEQUENCE_BITS=4, SMALL_ERROR=small_error), SIZE, 2, 15)
+    scene = alloc_scene(Driver(KERNEL, 2, **ONE_PAGE, SEQUENCE_BITS=4, SMALL_ERROR=small_error), SIZE, 2, 15)
     broken = places_that_break(scene, ["irq_alloc"])
     assert bool(broken) == bool(small_error)
     if small_error:
@@ -258,7 +259,7 @@ def test_the_small_error(small_error: int) -> None:
 @pytest.mark.parametrize("objects", [1, 2, 3])
 def test_without_the_small_error_the_maximum_is_safe(objects: int, handlers: tuple[str, ...]) -> None:
     for number in (14, 15):
-        scene = alloc_scene(Driver(KERNEL, 2, SEQUENCE_BITS=4), SIZE, objects, number)
+        scene = alloc_scene(Driver(KERNEL, 2, **ONE_PAGE, SEQUENCE_BITS=4), SIZE, objects, number)
         assert places_that_break(scene, handlers) == []
 
 
@@ -268,7 +269,7 @@ def test_without_the_small_error_the_maximum_is_safe(objects: int, handlers: tup
 @pytest.mark.parametrize("loses", [0, 1])
 def test_a_refill_with_an_object_left_loses_it_if_asked_to(loses: int) -> None:
     """CPU 0 has one object left, another CPU frees one to its slab: the last one goes the slow way."""
-    driver = Driver(KERNEL, 2, LAST_OBJECT_SLOW=1, LOSES_LOCAL_OBJECTS=loses)
+    driver = Driver(KERNEL, 2, **ONE_PAGE, LAST_OBJECT_SLOW=1, LOSES_LOCAL_OBJECTS=loses)
     objects = [driver.alloc(0, SIZE) for _ in range(3)]
     driver.free(1, objects.pop(0))
     objects.append(driver.alloc(0, SIZE))
