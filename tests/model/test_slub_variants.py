@@ -35,13 +35,16 @@ OPERATIONS = {
     "E": "kmalloc+kfree",
     "F": "kfree",
 }
+#: Slab orders of 2.6.24, which the oracle and the scenes count with.
+OLD_ORDERS = {"slub_max_order": 1, "slub_min_objects": 4}
 OTHER_COUNTERS = {"LIST_LOCK": "list_lock", "SLAB_LOCK": "slab_lock", "PAGE_ALLOC": "page_alloc"}
 
 
 @pytest.mark.parametrize("kernel", VARIANTS)
 @pytest.mark.parametrize(("tests", "ops"), [("AB", 500), ("C", 100), ("D", 150), ("E", 30), ("F", 150)])
 def test_counters_equal_the_oracles(tests: str, ops: int, kernel: str) -> None:
-    made = session(tests, (8, 96, 512, 2048, 4096, 8192), ops, kernel, cpus=4)
+    orders = OLD_ORDERS if kernel in ("slub-2.6.25", "slub-seq") else {}
+    made = session(tests, (8, 96, 512, 2048, 4096, 8192), ops, kernel, cpus=4, **orders)
     made.run_to_end()
     assert check(made.booted, expected_allocated=0) == []
     assert {cell.test for cell in made.results} == set(tests)
@@ -55,7 +58,9 @@ def test_counters_equal_the_oracles(tests: str, ops: int, kernel: str) -> None:
 
 @pytest.mark.parametrize("tests", ["AB", "C"])
 def test_counters_by_the_letter_of_the_mail(tests: str) -> None:
-    made = session(tests, (8, 96, 512, 2048, 4096), 300, "slub-seq", cpus=2, LAST_OBJECT_SLOW=1)
+    made = session(
+        tests, (8, 96, 512, 2048, 4096), 300, "slub-seq", cpus=2, LAST_OBJECT_SLOW=1, **OLD_ORDERS
+    )
     made.run_to_end()
     for cell in made.results:
         expected = run_test(cell.test, cell.size_bytes, 300, cpus=2, variant="SLUB-seq-letter")
@@ -87,8 +92,8 @@ def test_slabs_with_one_object_left_wander_between_cpus() -> None:
         ("slub-o", 4096, ON_4K_HIGH_ORDERS),
         ("slub", 16384, ON_16K),
         ("slub-o", 16384, ON_16K | ON_16K_HIGH_ORDERS),
-        ("slub-2.6.25", 4096, ON_4K | {4096: (1, 2)}),
-        ("slub-seq", 16384, ON_16K | {16384: (2, 4)}),
+        ("slub-2.6.25", 4096, ON_4K | {512: (1, 16), 1024: (2, 16), 2048: (3, 16), 4096: (3, 8)}),
+        ("slub-seq", 16384, ON_16K | {2048: (1, 16), 4096: (2, 16), 8192: (3, 16), 16384: (3, 8)}),
     ],
 )
 def test_orders_and_objects_of_a_booted_kernel(
@@ -146,7 +151,7 @@ def test_so_many_empty_slabs_are_kept(kernel: str, kept: int) -> None:
 def test_a_full_slab_that_gets_an_object_back_goes_to_the_tail() -> None:
     orders = {}
     for kernel in ("slub", "slub-2.6.25"):
-        driver = Driver(kernel, 2)
+        driver = Driver(kernel, 2, **OLD_ORDERS)
         objects = [driver.alloc(0, SIZE) for _ in range(12)]
         for address in (objects[0], objects[4]):
             driver.free(1, address)
@@ -168,7 +173,7 @@ def test_an_unlock_by_a_plain_store_saves_a_locked_operation_for_each_lock() -> 
 
 def lost_objects(kernel: str) -> set[str]:
     """What is broken after an allocation and a remote free came in while pages were fetched."""
-    scene: Scene = alloc_with_an_exhausted_cpu_slab(Driver(kernel, 2))
+    scene: Scene = alloc_with_an_exhausted_cpu_slab(Driver(kernel, 2, **OLD_ORDERS))
     driver, machine = scene.driver, scene.machine
     machine.restore_state(scene.checkpoint)
     program = driver.program
