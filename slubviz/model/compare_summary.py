@@ -239,7 +239,7 @@ def _redo_goal(comparison: Comparison) -> GoalResult:
     found = f"{mean:+.1f} ± {error:.1f}, fewer with {redos.fewer} seeds" if redos else ""
     return _goal_result(
         "unfreeze_partials rewritten",
-        f"fewer locked redos than before, over {len(REDO_SEEDS)} seeds, by two standard errors",
+        f"fewer locked redos, {len(REDO_SEEDS)} seeds, by two errors",
         found,
         redos.seeds if redos else 0,
         len(REDO_SEEDS),
