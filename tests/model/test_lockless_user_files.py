@@ -57,7 +57,7 @@ def test_what_a_file_lacks_is_named(tmp_path: Path, changes: list[tuple[str, str
     assert "\n" not in message
     assert "the kernel file lacks" in message
     assert lacks in message
-    assert message.endswith("compare it with slub_lockless.py")
+    assert message.endswith("compare it with what slubviz source slub-cpu-partial prints")
 
 
 def test_a_table_that_is_too_small_is_named(tmp_path: Path) -> None:

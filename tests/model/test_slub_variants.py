@@ -58,9 +58,7 @@ def test_counters_equal_the_oracles(tests: str, ops: int, kernel: str) -> None:
 
 @pytest.mark.parametrize("tests", ["AB", "C"])
 def test_counters_by_the_letter_of_the_mail(tests: str) -> None:
-    made = session(
-        tests, (8, 96, 512, 2048, 4096), 300, "slub-seq", cpus=2, LAST_OBJECT_SLOW=1, **OLD_ORDERS
-    )
+    made = session(tests, (8, 96, 512, 2048, 4096), 300, "slub-seq", cpus=2, LAST_OBJECT_SLOW=1, **OLD_ORDERS)
     made.run_to_end()
     for cell in made.results:
         expected = run_test(cell.test, cell.size_bytes, 300, cpus=2, variant="SLUB-seq-letter")

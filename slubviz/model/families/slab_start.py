@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from slubviz.model.errors import UserError
+from slubviz.model.families.contract import Needs
 from slubviz.model.families.slab_geometry import (
     Shape,
     cache_index,
@@ -50,6 +51,8 @@ NEEDED_GLOBALS = (*_TABLES, "malloc_sizes", "cache_chain", "reap_node")
 #: Lists of slabs of a node.
 LISTS = ("slabs_partial", "slabs_full", "slabs_free")
 
+_NEEDS = Needs("slab", NEEDED_FUNCTIONS, NEEDED_GLOBALS, NEEDED_FIELDS, _TABLES.values(), NEEDED_CONSTANTS)
+
 
 def check_contract(kernel: str, program: Program, shape: Shape) -> None:
     """Refuse a kernel program that cannot be booted.
@@ -65,38 +68,19 @@ def check_contract(kernel: str, program: Program, shape: Shape) -> None:
     UserError
         One line: what the kernel file lacks.
     """
-    names = {function.name for function in program.functions}
-    missing = [f"function {name}" for name in NEEDED_FUNCTIONS if name not in names]
-    missing += [f"constant {name}" for name in NEEDED_CONSTANTS if name not in program.constants]
-    missing += [f"global {name}" for name in NEEDED_GLOBALS if name not in program.globals]
-    structs = dict.fromkeys((*NEEDED_FIELDS, *_TABLES.values()))
-    missing += [f"struct {name}" for name in structs if name not in program.structs]
-    for struct, fields in NEEDED_FIELDS.items():
-        if struct in program.structs:
-            present = program.structs[struct].fields
-            missing += [f"field {struct}.{name}" for name in fields if name not in present]
-    if missing:
-        raise UserError(f"{kernel}: the kernel file lacks {', '.join(missing)}; compare it with slab.py")
+    _NEEDS.check(kernel, program)
     if program.struct("slab").size_bytes != shape.slab_struct_bytes:
         raise UserError(
             f"{kernel}: struct slab has {program.struct('slab').size_bytes} bytes; the layout of slabs "
-            f"counts on {shape.slab_struct_bytes}: compare it with slab.py"
+            f"counts on {shape.slab_struct_bytes}: {_NEEDS.advice}"
         )
     _check_room(kernel, program, shape)
 
 
 def _check_room(kernel: str, program: Program, shape: Shape) -> None:
     caches = len(malloc_sizes(shape))
-    needed = {name: (struct, caches) for name, struct in _TABLES.items()}
-    needed["malloc_sizes"] = ("cache_sizes", caches + 1)
-    for name, (struct, count) in needed.items():
-        variable = program.globals[name]
-        room = variable.stride_bytes if variable.per else variable.size_bytes
-        if room < count * program.structs[struct].size_bytes:
-            raise UserError(
-                f"{kernel}: global {name} is too small: the boot fills {count} structures {struct} in it; "
-                "compare it with slab.py"
-            )
+    _NEEDS.check_room(kernel, program, _TABLES, caches)
+    _NEEDS.check_room(kernel, program, {"malloc_sizes": "cache_sizes"}, caches + 1)
     queues = [queue_sizes(size, shape) for size in malloc_sizes(shape)]
     first = program.struct("array_cache").fields["entry"].offset_bytes
     for struct, entries in (
@@ -106,9 +90,7 @@ def _check_room(kernel: str, program: Program, shape: Shape) -> None:
     ):
         size = program.structs[struct].size_bytes if struct in program.structs else 0
         if size < first + entries * shape.word_bytes:
-            raise UserError(
-                f"{kernel}: struct {struct} is too small for {entries} entries; compare it with slab.py"
-            )
+            raise UserError(f"{kernel}: struct {struct} is too small for {entries} entries; {_NEEDS.advice}")
 
 
 def start_caches(kernel: BootedKernel) -> None:

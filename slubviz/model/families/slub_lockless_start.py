@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from slubviz.model.errors import UserError
 from slubviz.model.families import slub_lockless_geometry as geometry
+from slubviz.model.families.contract import Needs
 from slubviz.model.lang import Program
 
 if TYPE_CHECKING:
@@ -47,6 +47,15 @@ TABLES = {
 NEEDED_GLOBALS = (*TABLES, "kmalloc_table", "size_index")
 REMOTE_NODE_DEFRAG_RATIO = 1000
 
+_NEEDS = Needs(
+    "slub-cpu-partial",
+    NEEDED_FUNCTIONS,
+    NEEDED_GLOBALS,
+    NEEDED_FIELDS,
+    constants=NEEDED_CONSTANTS,
+    options=NEEDED_OPTIONS,
+)
+
 
 def check_contract(kernel: str, program: Program, page_size_bytes: int) -> None:
     """Refuse a kernel program that cannot be booted.
@@ -62,30 +71,9 @@ def check_contract(kernel: str, program: Program, page_size_bytes: int) -> None:
     UserError
         One line: what the kernel file lacks.
     """
-    names = {function.name for function in program.functions}
-    missing = [f"function {name}" for name in NEEDED_FUNCTIONS if name not in names]
-    missing += [f"constant {name}" for name in NEEDED_CONSTANTS if name not in program.constants]
-    missing += [f"option {name}" for name in NEEDED_OPTIONS if name not in program.options]
-    missing += [f"global {name}" for name in NEEDED_GLOBALS if name not in program.globals]
-    for struct, fields in NEEDED_FIELDS.items():
-        if struct not in program.structs:
-            missing.append(f"struct {struct}")
-            continue
-        present = program.structs[struct].fields
-        missing += [f"field {struct}.{name}" for name in fields if name not in present]
-    if missing:
-        raise UserError(
-            f"{kernel}: the kernel file lacks {', '.join(missing)}; compare it with slub_lockless.py"
-        )
+    _NEEDS.check(kernel, program)
     caches = max(geometry.cache_sizes(page_size_bytes)) + 1
-    for name, struct in TABLES.items():
-        variable = program.globals[name]
-        room = variable.stride_bytes if variable.per else variable.size_bytes
-        if room < caches * program.structs[struct].size_bytes:
-            raise UserError(
-                f"{kernel}: global {name} is too small: the boot fills {caches} structures {struct} in it; "
-                "compare it with slub_lockless.py"
-            )
+    _NEEDS.check_room(kernel, program, TABLES, caches)
 
 
 def start_caches(kernel: BootedKernel) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from slubviz.model.errors import UserError
+from slubviz.model.families.contract import Needs
 from slubviz.model.geometry import slab_geometry
 from slubviz.model.lang import Program
 
@@ -42,6 +43,8 @@ _TABLES = {
     "cache_nodes": "kmem_cache_node",
 }
 
+_NEEDS = Needs("slub", NEEDED_FUNCTIONS, NEEDED_GLOBALS, NEEDED_FIELDS)
+
 
 def check_contract(kernel: str, program: Program, caches: int, largest_bytes: int) -> None:
     """Refuse a kernel program that cannot be booted.
@@ -58,34 +61,14 @@ def check_contract(kernel: str, program: Program, caches: int, largest_bytes: in
     UserError
         One line: what the kernel file lacks.
     """
-    names = {function.name for function in program.functions}
-    missing = [f"function {name}" for name in NEEDED_FUNCTIONS if name not in names]
-    missing += [f"global {name}" for name in NEEDED_GLOBALS if name not in program.globals]
-    for struct, fields in NEEDED_FIELDS.items():
-        if struct not in program.structs:
-            missing.append(f"struct {struct}")
-            continue
-        present = program.structs[struct].fields
-        missing += [f"field {struct}.{name}" for name in fields if name not in present]
-    if missing:
-        raise UserError(
-            f"{kernel}: the kernel file lacks {', '.join(missing)}; "
-            "compare it with what slubviz source slub prints"
-        )
+    _NEEDS.check(kernel, program)
     largest = program.constants.get("KMALLOC_MAX", largest_bytes)
     if largest != largest_bytes:
         raise UserError(
             f"{kernel}: kmalloc caches go up to {largest} bytes in the kernel file, the boot makes them up "
             f"to {largest_bytes}; KMALLOC_4K belongs to files based on kernel slub-2.6.25"
         )
-    for name, struct in _TABLES.items():
-        variable = program.globals[name]
-        room = variable.stride_bytes if variable.per else variable.size_bytes
-        if room < caches * program.structs[struct].size_bytes:
-            raise UserError(
-                f"{kernel}: global {name} is too small: the boot fills {caches} structures {struct} in it; "
-                "compare it with what slubviz source slub prints"
-            )
+    _NEEDS.check_room(kernel, program, _TABLES, caches)
 
 
 def start_caches(kernel: BootedKernel) -> None:
