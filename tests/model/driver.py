@@ -15,6 +15,8 @@ from slubviz.model.slub_view import cpu_slabs
 from tests.oracle.counters import KERNEL_COUNTERS
 
 PAGE_SHIFT = 12
+#: Slab orders of 2.6.24, which the oracle and the scenes count with.
+OLD_ORDERS = {"slub_max_order": 1, "slub_min_objects": 4}
 
 
 class Driver:
@@ -24,7 +26,7 @@ class Driver:
     ----------
     kernel : name of the kernel
     cpus, nodes : shape of the machine; CPU c is on node c * nodes // cpus
-    options : options of the kernel
+    options : options of the kernel; kernels of 2.6.25 get the slab orders of 2.6.24 unless others are given
     """
 
     def __init__(self, kernel: str, cpus: int = 3, nodes: int = 1, **options: int) -> None:
@@ -35,7 +37,9 @@ class Driver:
             cpus_per_l2=1,
             l2=CacheGeometry(64 * 1024, 16),
         )
-        self.session = Session(SessionSpec("x", kernel, "D", (8,), 64, 1, options=options), machine)
+        orders = OLD_ORDERS if kernel in ("slub-2.6.25", "slub-seq") else {}
+        spec = SessionSpec("x", kernel, "D", (8,), 64, 1, options={**orders, **options})
+        self.session = Session(spec, machine)
         self.kernel = self.session.booted
         self.machine, self.program, self.memory = self.kernel.machine, self.kernel.program, self.kernel.memory
         self.kept = [self.memory.global_address("objects", cpu) for cpu in range(cpus)]

@@ -14,7 +14,7 @@ from slubviz.model.machines import load_machine
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session
 from slubviz.model.slub_view import read_cache
-from tests.model.driver import Driver
+from tests.model.driver import OLD_ORDERS, Driver
 from tests.model.helpers import session
 from tests.model.test_geometry import ON_4K, ON_4K_HIGH_ORDERS, ON_16K, ON_16K_HIGH_ORDERS
 from tests.model.test_interrupts import SIZE, Scene, alloc_with_an_exhausted_cpu_slab
@@ -35,8 +35,6 @@ OPERATIONS = {
     "E": "kmalloc+kfree",
     "F": "kfree",
 }
-#: Slab orders of 2.6.24, which the oracle and the scenes count with.
-OLD_ORDERS = {"slub_max_order": 1, "slub_min_objects": 4}
 OTHER_COUNTERS = {"LIST_LOCK": "list_lock", "SLAB_LOCK": "slab_lock", "PAGE_ALLOC": "page_alloc"}
 
 
@@ -149,7 +147,7 @@ def test_so_many_empty_slabs_are_kept(kernel: str, kept: int) -> None:
 def test_a_full_slab_that_gets_an_object_back_goes_to_the_tail() -> None:
     orders = {}
     for kernel in ("slub", "slub-2.6.25"):
-        driver = Driver(kernel, 2, **OLD_ORDERS)
+        driver = Driver(kernel, 2)
         objects = [driver.alloc(0, SIZE) for _ in range(12)]
         for address in (objects[0], objects[4]):
             driver.free(1, address)
@@ -171,7 +169,7 @@ def test_an_unlock_by_a_plain_store_saves_a_locked_operation_for_each_lock() -> 
 
 def lost_objects(kernel: str) -> set[str]:
     """What is broken after an allocation and a remote free came in while pages were fetched."""
-    scene: Scene = alloc_with_an_exhausted_cpu_slab(Driver(kernel, 2, **OLD_ORDERS))
+    scene: Scene = alloc_with_an_exhausted_cpu_slab(Driver(kernel, 2))
     driver, machine = scene.driver, scene.machine
     machine.restore_state(scene.checkpoint)
     program = driver.program
