@@ -24,7 +24,6 @@ from slubviz.model.kernel_memory import KernelMemory
 from slubviz.model.lang import Program
 from slubviz.model.requests import BLOCK_PAGES, SessionJob, compile_kernel, memory_frames
 
-FRAGMENT_PAGES = 1
 WATERMARK_PAGES = 128
 
 
@@ -142,21 +141,20 @@ def _free_blocks(first_frame: int, blocks: int, share: float, seed: int, node: i
         if not fragmented[block]:
             free.append((frame, MAX_ORDER - 1))
             continue
-        groups = BLOCK_PAGES // FRAGMENT_PAGES
-        usable = (_hashes(seed, 1_000_000 + frame, groups) & np.uint64(1)).astype(bool)
+        usable = (_hashes(seed, 1_000_000 + frame, BLOCK_PAGES) & np.uint64(1)).astype(bool)
         free.extend(_buddies(frame, usable))
     order_of = _hashes(seed, 2 * node + 1, len(free))
     return [free[i] for i in np.argsort(order_of, kind="stable")]
 
 
 def _buddies(frame: int, usable: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Largest aligned blocks of a 1024-page block of which some groups are usable."""
+    """Largest aligned blocks of a 1024-page block of which some pages are usable."""
     if usable.all():
-        return [(frame, (len(usable) * FRAGMENT_PAGES).bit_length() - 1)]
+        return [(frame, len(usable).bit_length() - 1)]
     if not usable.any():
         return []
     half = len(usable) // 2
-    return _buddies(frame, usable[:half]) + _buddies(frame + half * FRAGMENT_PAGES, usable[half:])
+    return _buddies(frame, usable[:half]) + _buddies(frame + half, usable[half:])
 
 
 def _start_page_allocator(kernel: BootedKernel, seed: int) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slubviz.model.booted import BootedKernel
+from slubviz.model.cache_checks import check_each_cache
 from slubviz.model.families.family import CachesCheck
 from slubviz.model.memory_scan import WALK_ERRORS
 from slubviz.model.slub_view import (
@@ -16,23 +17,19 @@ from slubviz.model.slub_view import (
     has_sequence_numbers,
     read_cache,
 )
+from slubviz.model.snapshot import ObjectState
 
 
 def check_caches(kernel: BootedKernel) -> CachesCheck:
     """Every kmalloc cache."""
-    problems: list[str] = []
-    allocated = slab_pages = 0
-    for index in kernel.family.cache_sizes(kernel.machine.spec):
-        try:
-            view = read_cache(kernel, index)
-        except ValueError as error:
-            problems.append(f"{kernel.cache_name(index)}: {error}")
-            continue
-        problems += check_cache(kernel, index, view)
-        allocated += int((view.table.object_state == 2).sum())
+
+    def look(index: int) -> tuple[list[str], int, int]:
+        view = read_cache(kernel, index)
         order = int(kernel.memory.one(kernel.cache_address(index), "kmem_cache")["order"])
-        slab_pages += len(view.table.page_frame) << order
-    return CachesCheck(problems, allocated, slab_pages)
+        allocated = int((view.table.object_state == int(ObjectState.ALLOCATED)).sum())
+        return check_cache(kernel, index, view), allocated, len(view.table.page_frame) << order
+
+    return check_each_cache(kernel, look)
 
 
 def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:

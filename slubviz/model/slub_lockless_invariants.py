@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slubviz.model.booted import BootedKernel
+from slubviz.model.cache_checks import check_each_cache
 from slubviz.model.families.family import CachesCheck
 from slubviz.model.memory_scan import WALK_ERRORS
 from slubviz.model.slub_lockless_view import CacheView, frame_of, read_cache
@@ -18,18 +19,13 @@ _MOST_NAMED = 4
 
 def check_caches(kernel: BootedKernel) -> CachesCheck:
     """Every cache, the private one too."""
-    problems: list[str] = []
-    allocated = slab_pages = 0
-    for index in kernel.family.cache_sizes(kernel.machine.spec):
-        try:
-            view = read_cache(kernel, index)
-        except ValueError as error:
-            problems.append(f"{kernel.cache_name(index)}: {error}")
-            continue
-        problems += check_cache(kernel, index, view)
-        allocated += int((view.table.object_state == int(ObjectState.ALLOCATED)).sum())
-        slab_pages += int((1 << view.orders).sum())
-    return CachesCheck(problems, allocated, slab_pages)
+
+    def look(index: int) -> tuple[list[str], int, int]:
+        view = read_cache(kernel, index)
+        allocated = int((view.table.object_state == int(ObjectState.ALLOCATED)).sum())
+        return check_cache(kernel, index, view), allocated, int((1 << view.orders).sum())
+
+    return check_each_cache(kernel, look)
 
 
 def check_cache(kernel: BootedKernel, index: int, view: CacheView) -> list[str]:

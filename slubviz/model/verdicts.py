@@ -49,11 +49,6 @@ def author_verdicts() -> dict[tuple[str, str, int], str]:
     return dict(_table())
 
 
-def author_verdict(machine: str, test: str, size_bytes: int) -> str:
-    """The author's mark of a row; "" where there is none."""
-    return _table().get((machine, test, size_bytes), "")
-
-
 def winner_of(verdict: str) -> Winner:
     """Who wins according to a mark.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slubviz.model.compare_table import published_cells
-from slubviz.model.verdicts import Winner, author_verdict, author_verdicts, verdict_of, winner_of
+from slubviz.model.verdicts import Winner, author_verdicts, verdict_of, winner_of
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_the_authors_table() -> None:
     marks = author_verdicts()
     assert len(marks) == 92
     assert sum(winner_of(mark) != Winner.NEITHER for mark in marks.values()) == 85
-    assert author_verdict("e5345_8p", "A", 8) == "2 *"
-    assert author_verdict("ia64_8p_4n", "E", 0) == "+"
-    assert author_verdict("e5345_8p", "A", 24) == ""
+    assert author_verdicts()["e5345_8p", "A", 8] == "2 *"
+    assert author_verdicts()["ia64_8p_4n", "E", 0] == "+"
+    assert ("e5345_8p", "A", 24) not in author_verdicts()
 
 
 def test_the_rule_on_the_authors_own_numbers() -> None:
