@@ -336,7 +336,7 @@ def stream_lead(S, cpu, line, reach, now):
     """
     entries = S[H_STRIDE_ENTRIES]
     page = line >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT])
-    e = S[H_STRIDES] + (cpu * entries + page % entries) * STRIDE_WORDS
+    e = S[H_STRIDES] + (cpu * entries + (page & (entries - 1))) * STRIDE_WORDS
     stride = line - S[e]
     lead = -1
     if S[e] >> (S[H_PAGE_SHIFT] - S[H_LINE_SHIFT]) != page or abs(stride) > reach:

@@ -43,7 +43,7 @@ IntArray = NDArray[np.int64]
 STACK_WORDS = 768
 FIRST_HASH = 0x1234567
 INTERRUPT_ROWS = 256
-STRIDE_ENTRIES = 16
+STRIDE_ENTRIES = 16  # a power of two
 #: States larger than this are kept sparse.
 SPARSE_BYTES = 64 << 20
 FIRST_STORE_WORDS = 1 << 16
