@@ -17,7 +17,7 @@ caches.
 from __future__ import annotations
 
 from slubviz.hw.caches import access_slow
-from slubviz.hw.interrupts import take_due
+from slubviz.hw.interrupts import hold_sources, take_due
 from slubviz.hw.isa import (
     BREAK_BIT,
     FRAME_FUNCTION,
@@ -97,6 +97,7 @@ from slubviz.hw.layout import (
     HARDWARE_COUNTERS,
     I_ARGUMENT,
     I_FUNCTION,
+    I_MORE_ARGUMENTS,
     MILLI,
     N_CMPXCHG_FAILED,
     N_INTERRUPTS,
@@ -251,7 +252,8 @@ def enter_interrupt(S, P, cpu, row, pc, clock):
     S[window + FRAME_KIND] = KIND_INTERRUPT
     S[window + FRAME_FUNCTION] = S[block + C_FUNCTION]
     S[window + FRAME_SAVED] = S[block + C_IRQ_ENABLED]
-    S[window] = S[row + I_ARGUMENT]
+    for i in range(1 + S[row + I_MORE_ARGUMENTS]):
+        S[window + i] = S[row + I_ARGUMENT + i]
     S[block + C_WINDOW] = window
     S[block + C_FUNCTION] = handler
     S[block + C_STATE] = RUNNING
@@ -346,6 +348,9 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
     while status == 0:
         key = S[keys + cpu]
         block = cpu_blocks + cpu * CPU_WORDS
+        if S[block + C_STATE] != RUNNING and key < NEVER and hold_sources(S, cpu, key):
+            cpu = S[tree + 1]
+            continue
         if key >= NEVER:
             status = S_HALTED
             for other in range(S[H_CPUS]):

@@ -94,14 +94,14 @@ def _forget_cached(name: str) -> None:
             path.unlink()
 
 
-def njit(signature: str, *, internal: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def njit(signature: Any, *, internal: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile with an explicit signature (a literal argument would otherwise compile twice).
 
     ``nogil`` is on: a window must stay alive while the engine runs.
 
     Parameters
     ----------
-    signature : numba's text for result and argument types
+    signature : numba's text, or object, for result and argument types
     internal : only jitted code calls it; compiles faster without the wrappers for Python and C, but must
         not be called from Python
     """

@@ -70,7 +70,7 @@ H_SKIP_BREAK = 77  # 1: do not stop at the breakpoint of the very next micro-op
 H_MIDDLE_WAYS = 78  # 0: there is no middle level
 H_STRIDE_ENTRIES = 79
 H_EVENT_CPU = 80  # scratch: a CPU that became runnable during this micro-op, -1 none
-H_SEQUENCE = 81  # interrupts injected so far
+H_SEQUENCE = 81  # interrupts injected so far, and sources set for their next one
 H_OWNERS = 82  # who claimed a structure last (OWNER_NOTE): CPU + 1 per OWNER_GRANULE bytes of static memory
 H_OWNERS_SIZE = 83
 H_STATIC_ADDRESS = 84  # byte address of the first word of static memory
@@ -80,6 +80,8 @@ H_MIDDLE_COUNT = 87
 H_MIDDLES_PER_L2 = 88
 H_BUS = 89  # per node: millicycles at which its bus is free again
 H_LINE_BUSY = 90  # LINE_BUSY_ENTRIES words: millicycles until which requests for a polled line are served
+H_IRQS_USED = 91  # rows of the interrupt table from here on have never been used
+H_SOURCES_HELD = 92  # 1: some CPU's key leaves out sources of interrupts that stand still
 
 # --- CPU block ----------------------------------------------------------------------------
 CPU_WORDS = 56
@@ -173,14 +175,20 @@ K_TAIL = 2
 K_COUNT = 3
 
 # --- interrupt table ---------------------------------------------------------------------------
-IRQ_ROW = 8
+IRQ_ROW = 16
 I_ACTIVE = 0
 I_CPU = 1
-I_BY_MICRO_OP = 2  # 1: I_WHEN is the CPU's micro-op count, 0: millicycles
+I_BY_MICRO_OP = 2  # 1: I_WHEN, I_PERIOD and I_SPREAD count the CPU's micro-ops, 0: millicycles
 I_WHEN = 3
 I_FUNCTION = 4
-I_ARGUMENT = 5
-I_SEQUENCE = 6  # order of injection, breaks ties
+I_ARGUMENT = 5  # .. +MOST_ARGUMENTS
+I_SEQUENCE = 8  # order of injection, breaks ties
+I_PERIOD = 9  # at least so long from one interrupt of a source to the next; 0: it comes once
+I_SPREAD = 10  # what chance may add to it
+I_SEED = 11  # state of the row's random numbers
+I_LEFT = 12  # interrupts that a source still has to give; 0: no end
+I_MORE_ARGUMENTS = 13  # arguments beyond the first
+MOST_ARGUMENTS = 3
 
 OWNER_SHIFT = 5  # one owner per 32 bytes; structures that are noted are at least that large
 LINE_BUSY_ENTRIES = 64  # polled lines share them by their last bits

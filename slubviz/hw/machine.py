@@ -9,18 +9,28 @@ elsewhere.
 from __future__ import annotations
 
 import hashlib
-import mmap
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slubviz.hw import layout as L
+from slubviz.hw.construction import (
+    FIRST_HASH,
+    FIRST_STORE_WORDS,
+    INTERRUPT_ROWS,
+    STACK_WORDS,
+    STRIDE_ENTRIES,
+    IntArray,
+    MemoryPlan,
+    ProgramImage,
+    new_state,
+    zeroed_words,
+)
 from slubviz.hw.engine import run
-from slubviz.hw.interrupts import refresh_due
+from slubviz.hw.errors import MachineError
+from slubviz.hw.injection import row_words, timing
+from slubviz.hw.interrupts import hold_sources, refresh_due, release_sources
 from slubviz.hw.isa import (
     BREAK_BIT,
     F_OP,
@@ -33,59 +43,28 @@ from slubviz.hw.isa import (
     Status,
 )
 from slubviz.hw.jit import jit_enabled
-from slubviz.hw.machine_file import DIRECTORY_BITS, MachineSpec
-from slubviz.hw.memory import WORD_SHIFT, word_index
-from slubviz.hw.pricing import cost_parameters, machine_code, millicycles
+from slubviz.hw.machine_file import MachineSpec
+from slubviz.hw.memory import word_index
+from slubviz.hw.migration import move_task, why_not
+from slubviz.hw.pricing import cost_parameters, machine_code
 from slubviz.hw.scheduler import set_key
 
-IntArray = NDArray[np.int64]
+__all__ = [
+    "FIRST_STORE_WORDS",
+    "INTERRUPT_ROWS",
+    "NO_LIMIT",
+    "STACK_WORDS",
+    "Engine",
+    "IntArray",
+    "Machine",
+    "MachineError",
+    "MemoryPlan",
+    "ProgramImage",
+    "plain_engine",
+    "zeroed_words",
+]
 
-STACK_WORDS = 768
-FIRST_HASH = 0x1234567
-INTERRUPT_ROWS = 256
-STRIDE_ENTRIES = 16  # a power of two
-#: States larger than this are kept sparse.
-SPARSE_BYTES = 64 << 20
-FIRST_STORE_WORDS = 1 << 16
 NO_LIMIT = L.NEVER
-
-
-class MachineError(RuntimeError):
-    """The machine was asked for something impossible (address, CPU, full interrupt table)."""
-
-
-@dataclass(frozen=True)
-class ProgramImage:
-    """What the machine needs of a program: rows of micro-ops and a table of functions."""
-
-    code: NDArray[np.int32]
-    entry_pc: tuple[int, ...]
-    window_words: tuple[int, ...]  #: registers of a function including its outgoing argument area
-    counters: int  #: counters the program declares
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """Which page frames exist.
-
-    Frame 0 is the NULL page.  ``page_frames`` frames from ``first_frame`` on are page memory;
-    ``node_of_frame`` gives each one's node (length ``page_frames``).  Static memory follows at
-    ``static_base`` (page aligned) and has ``static_bytes``; ``node_of_static_frame`` gives the node of each
-    of its page frames.  Of its first ``noted_bytes`` the machine remembers who claimed each structure last
-    (OWNER_NOTE).
-    """
-
-    first_frame: int
-    page_frames: int
-    static_base: int
-    static_bytes: int
-    node_of_frame: IntArray = field(repr=False)
-    noted_bytes: int = 0
-    node_of_static_frame: IntArray | None = field(default=None, repr=False)  #: None: all on node 0
-
-
-def _power_of_two(at_least: int) -> int:
-    return 1 << max(0, at_least - 1).bit_length()
 
 
 def _run_interpreted(*arguments: Any) -> int:
@@ -94,95 +73,9 @@ def _run_interpreted(*arguments: Any) -> int:
         return int(run(*arguments))
 
 
-_run = run if jit_enabled else _run_interpreted
-
-
-def zeroed_words(count: int) -> IntArray:
-    """An int64 array of zeros whose untouched pages take no memory.
-
-    Big caches of big machines are mostly untouched.  Huge pages would zero two megabytes for each word
-    that is, so large arrays do without.
-    """
-    size = count * 8
-    if size < SPARSE_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
-        return np.zeros(count, dtype=np.int64)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # a kernel without huge pages
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(memory, dtype=np.int64)
-
-
-def _header_values(spec: MachineSpec, image: ProgramImage, memory: MemoryPlan) -> dict[int, int]:
-    """Header word -> value, for all that do not say where a region starts."""
-    page_shift = spec.page_size_bytes.bit_length() - 1
-    line_shift = spec.line_bytes.bit_length() - 1
-    static_frames = -(-memory.static_bytes // spec.page_size_bytes)
-    frames = (memory.static_base >> page_shift) + static_frames
-    outer, middle = spec.outer, spec.middle
-    outer_lines = spec.outer_count * outer.sets(spec.line_bytes) * outer.ways
-    return {
-        L.H_CPUS: spec.cpus,
-        L.H_LEAVES: _power_of_two(max(2, spec.cpus)),
-        L.H_COUNTER_WORDS: L.HARDWARE_COUNTERS + image.counters,
-        L.H_L1_SETS: spec.l1.sets(spec.line_bytes),
-        L.H_L1_WAYS: spec.l1.ways,
-        L.H_MIDDLE_SETS: middle.sets(spec.line_bytes) if middle else 0,
-        L.H_MIDDLE_WAYS: middle.ways if middle else 0,
-        L.H_MIDDLE_COUNT: spec.l2_count if middle else 0,
-        L.H_MIDDLES_PER_L2: spec.cpus_per_outer // spec.cpus_per_l2 if middle else 0,
-        L.H_CPUS_PER_GROUP: spec.cpus_per_l2,
-        L.H_L2_SETS: outer.sets(spec.line_bytes),
-        L.H_L2_WAYS: outer.ways,
-        L.H_L2_COUNT: spec.outer_count,
-        L.H_DIRECTORY_SIZE: _power_of_two(2 * min(outer_lines, frames << (page_shift - line_shift)) + 16),
-        L.H_LOCKS_SIZE: _power_of_two(2 * spec.cpus + 2),
-        L.H_IRQS_SIZE: INTERRUPT_ROWS,
-        L.H_PAGE_FRAMES: frames,
-        L.H_PAGE_SHIFT: page_shift,
-        L.H_LINE_SHIFT: line_shift,
-        L.H_TRACE_HASH: FIRST_HASH,
-        L.H_CPUS_PER_L1: spec.cpus_per_l1,
-        L.H_CPUS_PER_L2: spec.cpus_per_outer,
-        L.H_L2_PER_PACKAGE: spec.outer_per_package,
-        L.H_COARSE_SHIFT: max(0, (-(-spec.outer_count // DIRECTORY_BITS) - 1).bit_length()),
-        L.H_OWNERS_SIZE: (memory.noted_bytes >> L.OWNER_SHIFT) + 1,
-        L.H_STATIC_ADDRESS: memory.static_base,
-        L.H_STRIDE_ENTRIES: STRIDE_ENTRIES,
-    }
-
-
-def _place_regions(spec: MachineSpec, memory: MemoryPlan, header: dict[int, int]) -> int:
-    """Add to the header where each region starts, and how large the last one is; returns the end of all."""
-    page_shift = header[L.H_PAGE_SHIFT]
-    static_frames = header[L.H_PAGE_FRAMES] - (memory.static_base >> page_shift)
-    start = L.HEADER_WORDS
-    for where, words in (
-        (L.H_CPU_BLOCKS, spec.cpus * L.CPU_WORDS),
-        (L.H_KEYS, header[L.H_LEAVES]),
-        (L.H_TREE, 2 * header[L.H_LEAVES]),
-        (L.H_STACKS, spec.cpus * STACK_WORDS),
-        (L.H_COUNTERS, spec.cpus * header[L.H_COUNTER_WORDS]),
-        (L.H_STRIDES, spec.cpus * STRIDE_ENTRIES * L.STRIDE_WORDS),
-        (L.H_BUS, spec.nodes),
-        (L.H_LINE_BUSY, L.LINE_BUSY_ENTRIES),
-        (L.H_L1, -(-spec.cpus // spec.cpus_per_l1) * header[L.H_L1_SETS] * header[L.H_L1_WAYS]),
-        (L.H_MIDDLE, header[L.H_MIDDLE_COUNT] * header[L.H_MIDDLE_SETS] * header[L.H_MIDDLE_WAYS]),
-        (L.H_L2, spec.outer_count * header[L.H_L2_SETS] * header[L.H_L2_WAYS]),
-        (L.H_DIRECTORY, 2 * header[L.H_DIRECTORY_SIZE]),
-        (L.H_LOCKS, header[L.H_LOCKS_SIZE] * L.LOCK_ROW),
-        (L.H_IRQS, INTERRUPT_ROWS * L.IRQ_ROW),
-        (L.H_OWNERS, header[L.H_OWNERS_SIZE]),
-        (L.H_FRAMES, header[L.H_PAGE_FRAMES]),
-        (L.H_STATIC, static_frames << (page_shift - 3)),
-        (L.H_OWN_SLOTS, 2 * (memory.first_frame + memory.page_frames)),
-    ):
-        header[where] = start
-        start += words
-    header[L.H_STORE] = start
-    # A sparse state has room for all from the start: growing would copy, and so touch, all of it.
-    sparse = start * 8 >= SPARSE_BYTES
-    header[L.H_STORE_WORDS] = memory.page_frames << (page_shift - 3) if sparse else FIRST_STORE_WORDS
-    return start + header[L.H_STORE_WORDS]
+#: Runs a state, code, parameters up to a total micro-op count or a clock in millicycles; returns a Status.
+Engine = Callable[[IntArray, IntArray, IntArray, int, int], int]
+plain_engine: Engine = run if jit_enabled else _run_interpreted
 
 
 class Machine:
@@ -211,75 +104,7 @@ class Machine:
             for word in (entry, words, 0)
         ]
         self.parameters: IntArray = np.array(cost_parameters(spec) + table, dtype=np.int64)
-        self.state: IntArray = self._new_state()
-
-    # --- building -----------------------------------------------------------------------
-    def _new_state(self) -> IntArray:
-        header = _header_values(self.spec, self.image, self.memory)
-        state = zeroed_words(_place_regions(self.spec, self.memory, header))
-        for where, value in header.items():
-            state[where] = value
-        self._clear_tree(state)
-        self._map_page_frames(state)
-        self._map_static_frames(state)
-        for cpu in range(self.spec.cpus):
-            self._init_cpu(state, cpu)
-        return state
-
-    def _clear_tree(self, state: IntArray) -> None:
-        keys, tree, leaves = (int(state[where]) for where in (L.H_KEYS, L.H_TREE, L.H_LEAVES))
-        state[keys : keys + leaves] = L.NEVER
-        state[tree + leaves : tree + 2 * leaves] = np.arange(leaves)
-        level = leaves
-        while level > 1:  # equal keys: the smaller number wins, so that no node names a CPU outside its half
-            level >>= 1
-            state[tree + level : tree + 2 * level] = state[tree + 2 * level : tree + 4 * level : 2]
-
-    def _map_page_frames(self, state: IntArray) -> None:
-        first, count = self.memory.first_frame, self.memory.page_frames
-        start = int(state[L.H_FRAMES]) + first
-        slots = state[L.H_OWN_SLOTS] + 2 * np.arange(first, first + count, dtype=np.int64)
-        nodes = self.memory.node_of_frame << L.FRAME_NODE_SHIFT
-        state[start : start + count] = (slots << L.FRAME_SLOT_SHIFT) | nodes | state[L.H_PAGE_SHIFT]
-
-    def _map_static_frames(self, state: IntArray) -> None:
-        page_shift = int(state[L.H_PAGE_SHIFT])
-        first = self.memory.static_base >> page_shift
-        count = int(state[L.H_PAGE_FRAMES]) - first
-        start = int(state[L.H_FRAMES]) + first
-        slots = state[L.H_STATIC] + (np.arange(count, dtype=np.int64) << (page_shift - 3))
-        state[start : start + count] = (slots << L.FRAME_SLOT_SHIFT) | WORD_SHIFT
-        nodes = self.memory.node_of_static_frame
-        if nodes is None:
-            return
-        if nodes.shape != (count,) or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= self.spec.nodes:
-            raise MachineError(
-                f"node_of_static_frame must give each of {count} page frames a node from 0 to "
-                f"{self.spec.nodes - 1}"
-            )
-        state[start : start + count] |= nodes << L.FRAME_NODE_SHIFT
-
-    def _init_cpu(self, state: IntArray, cpu: int) -> None:
-        spec = self.spec
-        block = int(state[L.H_CPU_BLOCKS]) + cpu * L.CPU_WORDS
-        stack = int(state[L.H_STACKS]) + cpu * STACK_WORDS
-        l1_words = int(state[L.H_L1_SETS] * state[L.H_L1_WAYS])
-        l2 = cpu // spec.cpus_per_outer
-        for where, value in (
-            (L.C_PC, -1),
-            (L.C_WINDOW, stack + FRAME_WORDS),
-            (L.C_IRQ_ENABLED, 1),
-            (L.C_IRQ_CYCLE, L.NEVER),
-            (L.C_IRQ_MICRO_OP, L.NEVER),
-            (L.C_STACK_BASE, stack),
-            (L.C_STACK_END, stack + STACK_WORDS),
-            (L.C_L1_BASE, int(state[L.H_L1]) + (cpu // spec.cpus_per_l1) * l1_words),
-            (L.C_L2, l2),
-            (L.C_GROUP, cpu // spec.cpus_per_l2),
-            (L.C_PACKAGE, l2 // spec.outer_per_package),
-            (L.C_NODE, cpu // spec.cpus_per_node),
-        ):
-            state[block + where] = value
+        self.state: IntArray = new_state(spec, image, memory)
 
     # --- looking -------------------------------------------------------------------------
     def _block(self, cpu: int) -> int:
@@ -389,6 +214,7 @@ class Machine:
         self.state[block + L.C_FUNCTION] = function
         self.state[block + L.C_STATE] = CpuState.RUNNING
         set_key(self.state, cpu, int(self.state[block + L.C_CLOCK]))
+        release_sources(self.state)
         self.state[L.H_CURRENT_CPU] = self.state[self.state[L.H_TREE] + 1]
 
     def expect_rendezvous(self, cpus: int) -> None:
@@ -427,16 +253,23 @@ class Machine:
         self.state[L.H_MICRO_OPS] = 0
         self.state[L.H_TRACE_HASH] = FIRST_HASH
 
-    def run(self, micro_op_limit: int = NO_LIMIT, millicycle_limit: int = NO_LIMIT) -> Status:
+    def run(
+        self,
+        micro_op_limit: int = NO_LIMIT,
+        millicycle_limit: int = NO_LIMIT,
+        engine: Engine | None = None,
+    ) -> Status:
         """Run until a limit, a breakpoint, a fault, or until nobody can run.
 
         Parameters
         ----------
         micro_op_limit : total micro-op count at which to stop
         millicycle_limit : clock in millicycles at which to stop
+        engine : runs in the place of ``engine.run``, to look at each micro-op; BREAKPOINT is its way to stop
         """
+        run_it = engine or plain_engine
         while True:
-            status = Status(_run(self.state, self.code, self.parameters, micro_op_limit, millicycle_limit))
+            status = Status(run_it(self.state, self.code, self.parameters, micro_op_limit, millicycle_limit))
             if status != Status.NEED_MEMORY:
                 return status
             self._grow_store()
@@ -468,50 +301,114 @@ class Machine:
         self,
         cpu: int,
         function: int,
-        argument: int = 0,
+        argument: int | Sequence[int] = 0,
         *,
         at_micro_op: int | None = None,
         at_cycle: float | None = None,
+        period_cycles: float = 0,
+        spread_cycles: float = 0,
+        period_micro_ops: int = 0,
+        spread_micro_ops: int = 0,
+        seed: int = 0,
+        count: int = 1,
     ) -> None:
         """Schedule an interrupt: by a CPU's own micro-op count, by cycle, or (neither given) now.
 
         Now is before a running CPU's next micro-op.  An idle or waiting CPU executes none, so an interrupt
-        by
-        its count comes only when it runs again.
+        by its count comes only when it runs again.
+
+        Parameters
+        ----------
+        argument : of the handler; or up to three
+        at_micro_op, at_cycle : when; with a period, when for the first time
+        period_cycles, period_micro_ops : makes it a source, which gives one interrupt after the other;
+            see ``interrupts`` for the exact times
+        spread_cycles, spread_micro_ops : the most that chance adds to the period
+        seed : of the source's random numbers
+        count : interrupts of the source in all, 0 for no end
 
         Raises
         ------
         MachineError
-            If 256 are pending already.
+            If 256 are pending already, for more arguments than there is room for, or for a timing that
+            makes no sense.
         """
         block = self._block(cpu)
+        times = timing(
+            at_micro_op,
+            at_cycle,
+            (period_cycles, spread_cycles),
+            (period_micro_ops, spread_micro_ops),
+            seed,
+            count,
+        )
+        arguments = tuple(argument) if isinstance(argument, Sequence) else (argument,)
+        self._check_arguments(function, len(arguments))
         first = int(self.state[L.H_IRQS])
         rows = self.state[first : first + INTERRUPT_ROWS * L.IRQ_ROW].reshape(INTERRUPT_ROWS, L.IRQ_ROW)
         free = np.flatnonzero(rows[:, L.I_ACTIVE] == 0)
         if len(free) == 0:
             raise MachineError(f"{INTERRUPT_ROWS} interrupts are pending already; run some of them first")
-        row = rows[free[0]]
-        row[L.I_ACTIVE] = 1
-        row[L.I_CPU] = cpu
-        row[L.I_BY_MICRO_OP] = at_micro_op is not None
-        when = self._now(block) if at_cycle is None else millicycles(at_cycle)
-        row[L.I_WHEN] = when if at_micro_op is None else at_micro_op
-        row[L.I_FUNCTION] = function
-        row[L.I_ARGUMENT] = argument
-        row[L.I_SEQUENCE] = self.state[L.H_SEQUENCE]
+        now = int(self.state[block + L.C_MICRO_OPS]) if times.by_micro_op else self._now(block)
+        rows[free[0]] = row_words(cpu, function, arguments, times, now, int(self.state[L.H_SEQUENCE]))
         self.state[L.H_SEQUENCE] += 1
+        self.state[L.H_IRQS_USED] = max(int(self.state[L.H_IRQS_USED]), int(free[0]) + 1)
         refresh_due(self.state, cpu)
+        self._rekey(cpu)
+
+    def _check_arguments(self, function: int, arguments: int) -> None:
+        if arguments > L.MOST_ARGUMENTS:
+            raise MachineError(f"{arguments} arguments are given; a handler takes {L.MOST_ARGUMENTS} at most")
+        room = self.image.window_words[function]
+        if arguments > max(1, room):
+            raise MachineError(f"{arguments} arguments are given; the handler has room for {room}")
+
+    def _rekey(self, cpu: int) -> None:
+        """Let the scheduler know when a CPU wants to run next; a running one's key follows its clock."""
+        block = self._block(cpu)
         if self.state[block + L.C_STATE] != CpuState.RUNNING and self.state[block + L.C_IRQ_ENABLED]:
             set_key(self.state, cpu, int(self.state[block + L.C_IRQ_CYCLE]))
             self.state[L.H_CURRENT_CPU] = self.state[self.state[L.H_TREE] + 1]
+
+    def migrate(self, cpu: int, to_cpu: int) -> None:
+        """Let the task that runs on a CPU go on on an idle one, with all its frames.
+
+        The clock of the CPU that it moves to becomes the later one of both.
+
+        Raises
+        ------
+        MachineError
+            If a scheduler could not do that now: nothing runs there, the other CPU is busy, the task waits or
+            holds a lock, or it cannot be preempted (in an interrupt, interrupts or preemption disabled).
+        """
+        for number in (cpu, to_cpu):
+            self._block(number)
+        block, target = (self.cpu_blocks()[number] for number in (cpu, to_cpu))
+        reason = why_not(block, target)
+        if reason:
+            raise MachineError(f"the task of CPU {cpu} cannot move to CPU {to_cpu}: {reason}")
+        move_task(self.state, block, target, self.image.window_words)
+        set_key(self.state, cpu, L.NEVER)
+        self._rekey(cpu)
+        set_key(self.state, to_cpu, int(target[L.C_CLOCK]))
+        self.state[L.H_CURRENT_CPU] = self.state[self.state[L.H_TREE] + 1]
 
     def _now(self, block: int) -> int:
         """A CPU's clock; for one that does not run, not before the CPU that is next."""
         own = int(self.state[block + L.C_CLOCK])
         if self.state[block + L.C_STATE] == CpuState.RUNNING:
             return own
-        following = int(self.state[self.state[L.H_KEYS] + self.state[self.state[L.H_TREE] + 1]])
+        following = self._next_key()
         return max(own, following) if following < L.NEVER else own
+
+    def _next_key(self) -> int:
+        """When the CPU that is next runs, sources that stand still left out; NEVER if nobody can."""
+        while True:
+            cpu = int(self.state[self.state[L.H_TREE] + 1])
+            key = int(self.state[self.state[L.H_KEYS] + cpu])
+            runs = self.cpu_word(cpu, L.C_STATE) == CpuState.RUNNING
+            if key >= L.NEVER or runs or not hold_sources(self.state, cpu, key):
+                return key
 
     def copy_state(self) -> IntArray:
         """A checkpoint: one copy of the whole state."""

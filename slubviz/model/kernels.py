@@ -44,6 +44,7 @@ class KernelVariant:
     files: tuple[str, ...] = _SLUB
     options: Mapping[str, int] = field(default_factory=dict)
     user_file: Path | None = None
+    user_text: str | None = None  #: the content of ``user_file``, which then need not exist
     family: str = "slub"  #: which structures it has; see ``families``
     orders: Mapping[str, int] = field(default_factory=dict)  #: boot parameters; see ``requests``
     faulty: str = ""  #: what is known to be wrong with it, one sentence
@@ -76,7 +77,7 @@ class KernelVariant:
 
     def _own_text(self) -> str:
         assert self.user_file is not None
-        return _read_user_file(self.user_file)
+        return _read_user_file(self.user_file) if self.user_text is None else self.user_text
 
     def sources(self, workloads: Sequence[str] = ()) -> list[SourceFile]:
         """The kernel-language files to compile, in order, the workloads last.
@@ -196,8 +197,12 @@ def _read_user_file(path: Path) -> str:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def load_kernel(name: str) -> KernelVariant:
+def load_kernel(name: str, text: str = "") -> KernelVariant:
     """A known kernel by name, or a user's file by path; with a list of patches or without.
+
+    Parameters
+    ----------
+    text : an allocator file's content, used in the place of what ``name`` stands for
 
     Raises
     ------
@@ -206,7 +211,7 @@ def load_kernel(name: str) -> KernelVariant:
         file cannot be read or is based on an unknown kernel.
     """
     plain, patches = split_patches(name)
-    variant = _load_kernel(plain)
+    variant = _kernel_from_text(plain, text) if text else _load_kernel(plain)
     if patches is None:
         return variant
     if not variant.takes_patches:
@@ -229,13 +234,18 @@ def _load_kernel(name: str) -> KernelVariant:
     if path.suffix == ".py" or "/" in name:
         if not path.is_file():
             raise RequestError(f"kernel file {name} does not exist or is not a file")
-        return _user_kernel(path, name)
+        return _user_kernel(path, name, _read_user_file(path))
     raise unknown_name("kernel", name, KERNELS, "or the path of a .py file in the kernel language")
 
 
-def _user_kernel(path: Path, name: str) -> KernelVariant:
+def _kernel_from_text(name: str, text: str) -> KernelVariant:
+    """A kernel whose allocator file is given by content, under a known kernel's name or that of a file."""
+    path = Path(name if name.endswith(".py") else f"{name}.py")
+    return replace(_user_kernel(path, name, text), user_text=text)
+
+
+def _user_kernel(path: Path, name: str, text: str) -> KernelVariant:
     """A user's file: its own program, all else as the kernel has it on which it is based."""
-    text = _read_user_file(path)
     based_on = base_kernel(text) or "slub"
     if based_on not in KERNELS:
         raise unknown_name(f"kernel, named in {path} as its base:", based_on, KERNELS)

@@ -19,6 +19,7 @@ from slubviz.hw.machine_file import MachineSpec
 from slubviz.model.errors import RequestError, UserError, unknown_name
 from slubviz.model.families import Family, family_of
 from slubviz.model.geometry import LARGEST_ORDER, MAX_ORDER, OrderOptions, page_order
+from slubviz.model.handlers import check_handlers, handler_sources
 from slubviz.model.kernels import KERNELS, KernelVariant, load_kernel
 from slubviz.model.lang import KernelLanguageError, Program, Target, compile_program
 from slubviz.model.machines import load_machine, machine_files
@@ -104,6 +105,13 @@ class SessionSpec:
     check: bool = False  #: check every invariant of the allocator at the end of each phase
     tests: tuple[str, ...] = ()  #: all tests of the boot to measure; empty means just ``test``
     objects: tuple[int, ...] = ()  #: objects per bulk call; empty means the published ones
+    #: Content of a machine file and of an allocator file in the place of what the names stand for.
+    machine_text: str = field(default="", repr=False)
+    kernel_text: str = field(default="", repr=False)
+    handlers: bool = False  #: link the interrupt handlers of ``workloads/handlers.py``
+    handler_files: tuple[str, ...] = ()  #: paths of further handler files
+    #: The same by name and content.
+    handler_texts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def asked_tests(self) -> tuple[str, ...]:
@@ -167,11 +175,11 @@ def session_job(spec: SessionSpec, machine: MachineSpec | None = None) -> Sessio
     UserError
         For unknown names and impossible sizes, operations or CPUs; one line each.
     """
-    used = machine or load_machine(spec.machine, spec.cpus)
-    variant = load_kernel(spec.kernel)
+    used = machine or load_machine(spec.machine, spec.cpus, spec.machine_text)
+    variant = load_kernel(spec.kernel, spec.kernel_text)
     _check_tests(spec, used)
     workload = WORKLOADS[spec.asked_tests[0]]
-    orders, given = _split_options(spec, used)
+    orders, given = _split_options(spec, used, variant)
     parameters = parameters_of(workload, given)
     options = {name: value for name, value in given.items() if name not in parameters}
     require_functions(variant, workload)
@@ -241,9 +249,10 @@ def check_sizes(machine: MachineSpec, sizes: tuple[int, ...]) -> None:
             )
 
 
-def _split_options(spec: SessionSpec, machine: MachineSpec) -> tuple[OrderOptions, dict[str, int]]:
+def _split_options(
+    spec: SessionSpec, machine: MachineSpec, variant: KernelVariant
+) -> tuple[OrderOptions, dict[str, int]]:
     """Boot parameters of the slab geometry, and the options of the kernel program."""
-    variant = load_kernel(spec.kernel)
     default = family_of(variant).default_orders(machine)
     given = {**variant.orders, **spec.options}
     low = given.pop("slub_min_order", default.min_order)
@@ -329,15 +338,19 @@ def compile_kernel(job: SessionJob) -> Program:
         # on whole pages, because the node of memory is a page's
         element_align_bytes=machine.page_size_bytes if machine.nodes > 1 else 0,
     )
+    sources, spec = variant.sources(job.workload.files), job.spec
+    names = [source.name for source in sources]
     try:
         # One at a time: CPython 3.11 loses count of its recursion when two threads build syntax trees.
         with _COMPILING:
-            program = compile_program(variant.sources(job.workload.files), target, job.kernel_options())
+            handlers = handler_sources(spec.handlers, spec.handler_files, spec.handler_texts, names)
+            program = compile_program([*sources, *handlers], target, job.kernel_options())
     except KernelLanguageError as error:
         if error.line == 0:
             raise _wrong_option(job, error) from error
         raise
     job.family.check_contract(variant.name, program, machine)
+    check_handlers(program, handlers)
     return program
 
 

@@ -202,13 +202,18 @@ class Pair:
         self,
         cpu: int,
         function: int,
-        argument: int = 0,
+        argument: int | Sequence[int] = 0,
         *,
         at_micro_op: int | None = None,
         at_cycle: float | None = None,
+        **source: Any,
     ) -> None:
         for machine in (self.engine, self.reference):
-            machine.inject(cpu, function, argument, at_micro_op=at_micro_op, at_cycle=at_cycle)
+            machine.inject(cpu, function, argument, at_micro_op=at_micro_op, at_cycle=at_cycle, **source)
+
+    def migrate(self, cpu: int, to_cpu: int) -> None:
+        for machine in (self.engine, self.reference):
+            machine.migrate(cpu, to_cpu)
 
     # --- comparing ----------------------------------------------------------------------------
     def check_cpus(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slubviz.hw.isa import FRAME_WORDS, WORDS, CpuState, Fault, Op
 from slubviz.hw.machine import STACK_WORDS, MemoryPlan, ProgramImage
@@ -115,18 +115,43 @@ class Frame:
 
 @dataclass
 class Pending:
-    """An interrupt that has not come yet."""
+    """An interrupt that has not come yet; with a period the next one of a source."""
 
     function: int
-    argument: int
+    arguments: tuple[int, ...]
     at_micro_op: int | None
     at_millicycles: int | None
+    period: int = 0
+    spread: int = 0
+    seed: int = 0
+    left: int | None = 1  # None: no end
 
     def due(self, clock: int, micro_ops: int) -> bool:
-        if self.at_micro_op is not None:
-            return self.at_micro_op <= micro_ops
-        assert self.at_millicycles is not None
-        return self.at_millicycles <= clock
+        return self.when <= (clock if self.at_micro_op is None else micro_ops)
+
+    @property
+    def when(self) -> int:
+        when = self.at_millicycles if self.at_micro_op is None else self.at_micro_op
+        assert when is not None
+        return when
+
+    def following(self, clock: int, micro_ops: int) -> Pending | None:
+        """The source's next one, after one that is delivered now; None if there is none."""
+        if not self.period or self.left == 1:
+            return None
+        now = clock if self.at_micro_op is None else micro_ops
+        when = self.when + self.period
+        while when <= now:  # those that nobody was there for
+            when += self.period
+        seed = signed(self.seed * 6364136223846793005 + 1442695040888963407)
+        when += (seed >> 16 & 0x7FFFFFFFFFFF) % (self.spread + 1)
+        return replace(
+            self,
+            at_micro_op=None if self.at_micro_op is None else when,
+            at_millicycles=when if self.at_micro_op is None else None,
+            seed=seed,
+            left=None if self.left is None else self.left - 1,
+        )
 
 
 @dataclass
@@ -204,20 +229,43 @@ class ReferenceMachine:
         self,
         cpu: int,
         function: int,
-        argument: int = 0,
+        argument: int | Sequence[int] = 0,
         *,
         at_micro_op: int | None = None,
         at_cycle: float | None = None,
+        period_cycles: float = 0,
+        spread_cycles: float = 0,
+        period_micro_ops: int = 0,
+        spread_micro_ops: int = 0,
+        seed: int = 0,
+        count: int = 1,
     ) -> None:
         this = self.cpus[cpu]
-        when = (
-            None
-            if at_micro_op is not None
-            else self._now(this)
-            if at_cycle is None
-            else round(at_cycle * 1000)
-        )
-        this.pending.append(Pending(function, argument, at_micro_op, when))
+        arguments = (argument,) if isinstance(argument, int) else tuple(argument)
+        left = count or None
+        if at_micro_op is not None or period_micro_ops:
+            first = this.micro_ops if at_micro_op is None else at_micro_op
+            pending = Pending(
+                function, arguments, first, None, period_micro_ops, spread_micro_ops, seed, left
+            )
+        else:
+            when = self._now(this) if at_cycle is None else round(at_cycle * 1000)
+            period, spread = round(period_cycles * 1000), round(spread_cycles * 1000)
+            pending = Pending(function, arguments, None, when, period, spread, seed, left)
+        this.pending.append(pending)
+
+    def migrate(self, cpu: int, to_cpu: int) -> None:
+        """Move a task; that it may move is for the caller to know."""
+        this, target = self.cpus[cpu], self.cpus[to_cpu]
+        top = this.frames[-1]
+        live = top.window + self.image.window_words[top.function]
+        target.registers[:live] = this.registers[:live]
+        target.frames, this.frames = this.frames, []
+        target.pc, this.pc = this.pc, -1
+        target.state, this.state = this.state, CpuState.HALTED
+        target.irq_enabled, this.irq_enabled = this.irq_enabled, target.irq_enabled
+        target.preempt, this.preempt = this.preempt, target.preempt
+        target.clock = max(this.clock, target.clock)
 
     def _now(self, this: ReferenceCpu) -> int:
         """A CPU's clock; an idle or waiting one's is not before the CPU that is next."""
@@ -232,8 +280,17 @@ class ReferenceMachine:
         if this.state == CpuState.RUNNING:
             return this.clock
         # A CPU that waits or idles is woken by the next interrupt of a known time.
-        times = [p.at_millicycles for p in this.pending if p.at_millicycles is not None]
+        sources = self._any_task() and any(cpu.state == CpuState.RUNNING for cpu in self.cpus)
+        times = [
+            p.at_millicycles
+            for p in this.pending
+            if p.at_millicycles is not None and (sources or not p.period)
+        ]
         return min(times) if times and this.irq_enabled else None
+
+    def _any_task(self) -> bool:
+        """Whether some CPU has a function that was started, not just a handler."""
+        return any(cpu.frames and not cpu.frames[0].interrupt for cpu in self.cpus)
 
     def next_cpu(self) -> ReferenceCpu | None:
         """The runnable CPU with the smallest clock; ties by number."""
@@ -270,10 +327,15 @@ class ReferenceMachine:
         turn = self._turn(this)
         assert turn is not None
         clock = max(this.clock, turn)
-        due = [p for p in this.pending if p.due(clock, this.micro_ops)]
+        sources = self._any_task()
+        due = [p for p in this.pending if p.due(clock, this.micro_ops) and (sources or not p.period)]
         if not due or not this.irq_enabled:
             return False
-        this.pending.remove(due[0])
+        at = next(i for i, p in enumerate(this.pending) if p is due[0])
+        del this.pending[at]
+        following = due[0].following(clock, this.micro_ops)
+        if following is not None:
+            this.pending.append(following)
         if this.state == CpuState.WAITING_LOCK:
             self._stop_waiting(this)
         halted = this.state == CpuState.HALTED
@@ -284,7 +346,7 @@ class ReferenceMachine:
             window = top.window + self.image.window_words[top.function] + FRAME_WORDS
         self._check_stack(window, due[0].function)
         this.registers[window - FRAME_WORDS : window] = [None] * FRAME_WORDS
-        this.registers[window] = due[0].argument
+        this.registers[window : window + len(due[0].arguments)] = due[0].arguments
         this.frames.append(Frame(due[0].function, window, this.pc, interrupt=True, was_halted=halted))
         this.state = CpuState.RUNNING
         this.irq_enabled = 0

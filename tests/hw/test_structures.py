@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slubviz.hw import layout as L
 from slubviz.hw.caches import directory_delete, directory_find, directory_home, directory_row
+from slubviz.hw.construction import new_state
 from slubviz.hw.isa import Op, Status
 from slubviz.hw.locks import lock_row, lock_row_delete
 from slubviz.hw.machine import FIRST_STORE_WORDS, Machine, MemoryPlan
@@ -50,7 +51,7 @@ def test_scheduler_tree(cpus: int) -> None:
     @settings(max_examples=20)
     @given(st.lists(st.tuples(st.integers(0, cpus - 1), st.integers(0, 5) | st.just(NEVER)), max_size=60))
     def compare(changes: list[tuple[int, int]]) -> None:
-        machine.state = machine._new_state()
+        machine.state = new_state(machine.spec, machine.image, machine.memory)
         keys = [NEVER] * cpus
         for cpu, key in changes:
             set_key(machine.state, cpu, key)
