@@ -34,7 +34,7 @@ _LARGEST_REPEAT = 1000
 
 
 def _group_help() -> str:
-    lines = (f"  {name:<8} {what}" for name, what in GROUPS.items())
+    lines = (f"  {name:<11} {what}" for name, what in GROUPS.items())
     return "\b\nGroups:\n" + "\n".join(lines)
 
 
@@ -52,6 +52,7 @@ _SHORT_HELP = "Measure the simulator itself: micro-ops per second, start-up, com
     help="Simulated CPUs of the rates.",
 )
 @click.option("--only", default=None, metavar="GROUPS", help="Measure only these groups , by commas.")
+@click.option("--time-travel", is_flag=True, help="Measure only the group time-travel.")
 @click.option(
     "--simpy-timeouts",
     default=None,
@@ -65,6 +66,7 @@ def bench(
     repeat: str,
     cpus: str,
     only: str | None,
+    time_travel: bool,
     simpy_timeouts: str | None,
     json_file: str | None,
     csv_file: str | None,
@@ -76,6 +78,10 @@ def bench(
     work = QUICK_WORK if quick else FULL_WORK
     if simpy_timeouts is not None:
         work = replace(work, simpy_timeouts=_parse_timeouts(simpy_timeouts))
+    if time_travel:
+        if only is not None:
+            raise RequestError("--time-travel stands for --only time-travel: give one of them")
+        only = "time-travel"
     request = BenchRequest(
         groups=tuple(GROUPS) if only is None else _parse_groups(only),
         cpus=_parse_cpus(cpus),

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slubviz.hw import layout as L
 from slubviz.hw.isa import CpuState, Fault, Status
-from slubviz.hw.machine import Machine
+from slubviz.hw.machine import Engine, Machine
 from slubviz.hw.machine_file import MachineSpec
 from slubviz.model.boot import boot
 from slubviz.model.booted import BootedKernel
 from slubviz.model.errors import UserError
+from slubviz.model.handlers import held_slab_objects
 from slubviz.model.invariants import check
 from slubviz.model.kernels import KernelVariant
+from slubviz.model.lang import Program
 from slubviz.model.plan import Phase, Setting, Start, phases_for, point_below, warm_up_ops
 from slubviz.model.published import lookup
 from slubviz.model.requests import SessionSpec, session_job
@@ -35,6 +39,23 @@ FEWEST_SAMPLE_MICRO_OPS, MOST_SAMPLE_MICRO_OPS = 200, 1 << 15
 PIECE_MICRO_OPS = 4_000_000
 #: A warm-up of more is given up; the longest of a sound kernel takes a third of it.
 MOST_WARM_UP_MICRO_OPS = 100_000_000
+
+
+@dataclass(frozen=True)
+class SessionProgress:
+    """What a session knows beside the state of its machine; with that, one moment of it."""
+
+    program: Program
+    code: NDArray[np.int64]  #: of the machine: the program, priced
+    results: tuple[CellResult, ...]
+    fault: str
+    finished: bool
+    phase_index: int
+    counters_before: NDArray[np.int64]
+    clock_before_millicycles: int
+    micro_ops_before: int
+    sample_operations: tuple[int, ...]
+    sample_cycles: tuple[float, ...]
 
 
 class SimulationFault(UserError):
@@ -144,7 +165,19 @@ class Session:
         """The running phase; None before the first and after the last."""
         return self.phases[self._phase_index] if 0 <= self._phase_index < len(self.phases) else None
 
-    def run(self, micro_ops: int, *, observe: bool = True, stop_at_phase_end: bool = False) -> Status:
+    @property
+    def phase_index(self) -> int:
+        """Number of the running phase; -1 before the first, the number of phases after the last."""
+        return self._phase_index
+
+    def run(
+        self,
+        micro_ops: int,
+        *,
+        observe: bool = True,
+        stop_at_phase_end: bool = False,
+        engine: Engine | None = None,
+    ) -> Status:
         """Run up to ``micro_ops`` micro-ops further, across phases.
 
         Parameters
@@ -152,6 +185,7 @@ class Session:
         micro_ops : at most so many
         observe : collect the points of the live plot
         stop_at_phase_end : stop when a phase has ended and before the first micro-op of the next one
+        engine : see ``Machine.run``
 
         Returns
         -------
@@ -167,7 +201,7 @@ class Session:
             limit, phase_index = target, self._phase_index
             if observe:
                 limit = min(target, self._next_sample())
-            status = self._run_machine(limit)
+            status = self._run_machine(limit, engine)
             if observe:
                 self._sample_if_due()
             if status == Status.BREAKPOINT:
@@ -177,10 +211,10 @@ class Session:
                 return Status.MICRO_OPS
         return Status.FAULT if self.fault else Status.HALTED
 
-    def _run_machine(self, limit: int) -> Status:
+    def _run_machine(self, limit: int, engine: Engine | None) -> Status:
         """``machine.run``; when the computer has no memory for the simulated one, a fault like others."""
         try:
-            return self.machine.run(limit)
+            return self.machine.run(limit, engine=engine)
         except MemoryError:
             self.fault = "this computer has no memory left for the run: lower --ops, --cpus or --size"
             return Status.MICRO_OPS
@@ -210,6 +244,42 @@ class Session:
             if advanced:
                 advanced(self, len(self.results) - cells, self.machine.micro_ops - micro_ops)
 
+    def progress(self) -> SessionProgress:
+        """What belongs to this moment beside the machine's state; see ``resume``."""
+        return SessionProgress(
+            self.booted.program,
+            self.machine.code,
+            tuple(self.results),
+            self.fault,
+            self.finished,
+            self._phase_index,
+            self._counters_before,  # never written to
+            self._clock_before,
+            self._micro_ops_before,
+            tuple(self._sample_operations),
+            tuple(self._sample_cycles),
+        )
+
+    def resume(self, progress: SessionProgress) -> None:
+        """Be at the moment of ``progress``; the caller sees to the state of the machine."""
+        self.use_program(progress.program, progress.code)
+        self.results = list(progress.results)
+        self.fault = progress.fault
+        self.finished = progress.finished
+        self._phase_index = progress.phase_index
+        self._counters_before = progress.counters_before
+        self._clock_before = progress.clock_before_millicycles
+        self._micro_ops_before = progress.micro_ops_before
+        self._sample_operations = list(progress.sample_operations)
+        self._sample_cycles = list(progress.sample_cycles)
+
+    def use_program(self, program: Program, code: NDArray[np.int64]) -> None:
+        """Put a program with the same layout, and its priced micro-ops, in the place of the running one."""
+        kernel = self.booted
+        kernel.program = program
+        kernel.memory.program = program
+        kernel.machine.code = code
+
     def step(self) -> None:
         """Execute one micro-op of the CPU that is next."""
         if self.finished or self.fault:
@@ -236,7 +306,8 @@ class Session:
         phase = self.phase
         assert phase is not None
         from_slabs = self.job.family.cache_index(phase.size_bytes or 1, self.machine_spec) is not None
-        problems = check(self.booted, expected_allocated=phase.kept_after if from_slabs else 0)
+        kept = (phase.kept_after if from_slabs else 0) + held_slab_objects(self.booted)
+        problems = check(self.booted, expected_allocated=kept)
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             self.fault = (

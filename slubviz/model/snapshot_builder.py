@@ -37,12 +37,18 @@ def call_stack(machine: Machine, program: Program, cpu: int) -> list[tuple[int, 
 
     The micro-op is the next one for the innermost frame, the call or the interrupted one for the others.
     """
+    found = call_stack_windows(machine, program, cpu)
+    return [(pc, int(machine.state[window + FRAME_KIND]) == KIND_INTERRUPT) for pc, window in found]
+
+
+def call_stack_windows(machine: Machine, program: Program, cpu: int) -> list[tuple[int, int]]:
+    """(micro-op, index of register 0 in the state) of each frame of a CPU, innermost first."""
     state = machine.state
     pc, window = machine.cpu_word(cpu, L.C_PC), machine.cpu_word(cpu, L.C_WINDOW)
-    frames: list[tuple[int, bool]] = []
+    frames: list[tuple[int, int]] = []
     while 0 <= pc < program.micro_ops and len(frames) < _MOST_FRAMES:
         kind = int(state[window + FRAME_KIND])
-        frames.append((pc, kind == KIND_INTERRUPT))
+        frames.append((pc, window))
         if kind == KIND_FIRST:
             break
         pc = int(state[window + FRAME_RETURN_PC]) - (1 if kind == KIND_CALL else 0)

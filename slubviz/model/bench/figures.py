@@ -25,6 +25,7 @@ GROUPS: Mapping[str, str] = {
     "session": "time of boot, single step, state copy, snapshot",
     "compile": "time to compile the engine and a kernel",
     "window": "time from start to the first frame of the window",
+    "time-travel": "cost of recording, seeks and steps back in a long run",
 }
 DEFAULT_CPUS = (1, 8, 64, 1024)
 CSV_COLUMNS = (
@@ -76,7 +77,7 @@ class Figure:
     title : str
         What a person reads.
     unit : str
-        ``"micro-ops/s"``, ``"timeouts/s"``, ``"s"`` or ``"bytes"``; always a base unit.
+        ``"micro-ops/s"``, ``"timeouts/s"``, ``"s"``, ``"bytes"`` or ``"percent"``; always a base unit.
     samples : tuple of float
         By the wall clock, in the order in which they were taken; empty if not measured.
     cpu_time_samples : tuple of float
@@ -215,6 +216,8 @@ class Work:
     snapshots: int
     session_ops: int  #: operations per CPU of the session that is stepped, copied and shown
     simpy_timeouts: int | None  #: None: as many as test D executes micro-ops
+    travel_ops: int = 10_000  #: operations per CPU of the run that is recorded
+    travel_seeks: int = 50
 
     def ops_per_cpu(self, test: str, cpus: int) -> int:
         """Operations of each CPU, at least 1."""
@@ -237,6 +240,8 @@ FULL_WORK = Work(
     snapshots=20,
     session_ops=10_000,
     simpy_timeouts=1_000_000,
+    travel_ops=205_000,
+    travel_seeks=200,
 )
 QUICK_WORK = Work(
     total_ops={

@@ -15,6 +15,7 @@ from slubviz.model.bench.host import describe_host
 from slubviz.model.bench.processes import measure_compile, measure_window
 from slubviz.model.bench.session_times import measure_matrix, measure_session
 from slubviz.model.bench.simpy_rates import measure_simpy
+from slubviz.model.bench.time_travel import measure_time_travel
 from slubviz.model.bench.timing import Tell
 from slubviz.model.errors import RequestError, unknown_name
 
@@ -82,4 +83,5 @@ _MEASURES: dict[str, Callable[[BenchRequest, Tell], Iterator[Figure]]] = {
     "session": measure_session,
     "compile": measure_compile,
     "window": measure_window,
+    "time-travel": measure_time_travel,
 }
