@@ -27,7 +27,7 @@ from slubviz.model.kernels import KernelVariant
 from slubviz.model.lang import Program
 from slubviz.model.plan import Phase, Setting, Start, phases_for, point_below, warm_up_ops
 from slubviz.model.published import lookup
-from slubviz.model.requests import SessionSpec, session_job
+from slubviz.model.requests import SessionJob, SessionSpec, session_job
 from slubviz.model.results import CellResult, error_percent
 from slubviz.model.snapshot import PhaseView, ProgressSeries, Snapshot
 from slubviz.model.snapshot_builder import build_snapshot
@@ -71,8 +71,10 @@ class Session:
         On construction, for unknown names and impossible sizes, operations or CPUs; one line each.
     """
 
-    def __init__(self, spec: SessionSpec, machine: MachineSpec | None = None) -> None:
-        self.job = session_job(spec, machine)
+    def __init__(
+        self, spec: SessionSpec, machine: MachineSpec | None = None, job: SessionJob | None = None
+    ) -> None:
+        self.job = job or session_job(spec, machine)
         self.spec = spec
         self.machine_spec = self.job.machine
         self.variant: KernelVariant = self.job.variant

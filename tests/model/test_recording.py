@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slubviz.hw.isa import BREAK_BIT, WORDS, Status
+from slubviz.hw.machine import plain_engine
 from slubviz.model.errors import UserError
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session
@@ -340,3 +342,45 @@ def test_recording_changes_nothing_of_the_run():
     alone = run_alone(SMALL, 10**9)
     assert recording.trace_hash == alone.machine.trace_hash
     assert recording.session.results == alone.results
+
+
+def test_an_engine_that_stops_inside_an_interrupt_s_entry_or_at_a_phase_s_end_leaves_the_same_moment():
+    recording = recording_of(SMALL)
+    session = recording.session
+    entries = [session.booted.program.function(name).entry_pc for name in ("irq_alloc", "test_alloc")]
+    marked = session.machine.code.copy()
+    for pc in entries:
+        marked[pc * WORDS] |= BREAK_BIT
+
+    def engine(S, code, P, limit, millicycles):
+        return plain_engine(S, marked, P, limit, millicycles)
+
+    for cpu in range(4):
+        for at in (300, 1500, 6001):
+            session.machine.inject(cpu, session.booted.program.function("irq_alloc").index, 64, at_cycle=at)
+    recording._give_up(recording._kept.last([(0, 1)], 0))
+    recording._keep()  # the start, with the interrupts pending
+    stops = []
+    while not recording.over:
+        status = recording.run(10**9, engine=engine)
+        if status != Status.BREAKPOINT:
+            break
+        stops.append(facts(recording))
+        recording.step()
+    assert len(stops) >= 12
+    for expected in stops:
+        recording.seek(expected[0])
+        assert facts(recording) == expected
+
+
+def test_phases_of_the_overview_begin_where_they_begin():
+    recording = recording_of(replace(SMALL, test="A", tests=("A", "B")))
+    begins = [0]
+    while not recording.over:
+        recording.step()
+        if recording.session.phase_index != len(begins) - 1 and not recording.over:
+            begins.append(recording.position)
+    again = recording_of(recording.session.spec)
+    again.run(10**9)
+    assert [phase.position for phase in again.overview().phases] == begins
+    assert len(begins) == len(again.session.phases)

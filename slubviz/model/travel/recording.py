@@ -402,14 +402,27 @@ class Recording:
             used = overview.engine
         else:
             used, limit = engine, min(limit, max(overview.next_position(), before + 1))
+        # A phase that begins is noted at its place.
+        stop_at_phase_end |= before >= self.end
         status = self.session.run(limit - before, engine=used, stop_at_phase_end=stop_at_phase_end)
         seconds = time.perf_counter() - started
+        if status == Status.BREAKPOINT:
+            self._arrive_again(self.position)
+            return status
         if self.session.fault:
             self._fault_at.setdefault(self._branch, self.position)
         self._arrive(fail)
         if self.position > self.end or (self.over and self.position == self.end):
             self._record(seconds, self.position - before, engine is None)
         return status
+
+    def _arrive_again(self, position: int) -> None:
+        """An engine has stopped at a position in its own way: be there as everybody else is.
+
+        It may have ended a phase without the session, or entered an interrupt that is still to come.
+        """
+        self._restore(self._kept.last(self._lineage(), position))
+        self._advance(position, None, None)
 
     def _arrive(self, fail: bool = True) -> None:
         """Make the changes of this position, and fail where the program failed."""
