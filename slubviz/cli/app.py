@@ -10,6 +10,7 @@ from slubviz.cli.calibrate import calibrate
 from slubviz.cli.compare import compare
 from slubviz.cli.gui import gui
 from slubviz.cli.listing import list_names
+from slubviz.cli.replay import replay
 from slubviz.cli.run import run
 from slubviz.cli.source import source
 
@@ -30,6 +31,7 @@ def cli(context: click.Context) -> None:
 
 
 cli.add_command(run)
+cli.add_command(replay)
 cli.add_command(list_names)
 cli.add_command(source)
 cli.add_command(bench)

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from slubviz import __version__
 from slubviz.cli import backend
 from slubviz.cli.progress import progress_reporter
+from slubviz.cli.replay import record_first
 from slubviz.cli.statistics import require_statistics, slabinfo_text
 from slubviz.cli.tables import print_results
 from slubviz.model import selection
@@ -41,9 +42,11 @@ class _Outputs:
     csv: str | None
     counters: str | None
     png: str | None
+    record: str | None
 
     def paths(self) -> list[str]:
-        return [path for path in (self.csv, self.counters, self.png) if path is not None]
+        given = (self.csv, self.counters, self.png, self.record)
+        return [path for path in given if path is not None]
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,7 @@ class _Format:
 @click.option("--csv", default=None, metavar="FILE", help="Write the results as CSV.")
 @click.option("--counters", default=None, metavar="FILE", help="Write every counter as CSV.")
 @click.option("--png", default=None, metavar="FILE", help="Draw the results beside the published values.")
+@click.option("--record", default=None, metavar="FILE", help="Save the first boot as a session file.")
 @click.option(
     "--slabinfo", is_flag=True, help="Print the allocator's statistics of each cell as slabinfo -r does."
 )
@@ -142,6 +146,7 @@ def run(
     csv: str | None,
     counters: str | None,
     png: str | None,
+    record: str | None,
     slabinfo: bool,
     as_json: bool,
 ) -> None:
@@ -161,7 +166,7 @@ def run(
     cpu_count = None if cpus is None else selection.parse_count(cpus, "--cpus", 1, 4096)
     kernel_names = _kernel_names(kernels, patches)
     option_values = selection.parse_options(options)
-    outputs = _Outputs(csv, counters, png)
+    outputs = _Outputs(csv, counters, png, record)
     check_writable(outputs.paths())
     runner = backend.load_runner()
     request = RunRequest(
@@ -216,6 +221,8 @@ def _execute(runner: backend.Runner, request: RunRequest, outputs: _Outputs, for
     elapsed_seconds = time.perf_counter() - started
     try:
         write_all(_output_files(request, cells, outputs))
+        if outputs.record is not None:
+            record_first(request, outputs.record)
     except OutputError:
         # The run took its time: show its results even if they could not be saved.
         _print(request, cells, form)

@@ -21,7 +21,7 @@ from slubviz.model.families import Family, family_of
 from slubviz.model.geometry import LARGEST_ORDER, MAX_ORDER, OrderOptions, page_order
 from slubviz.model.handlers import check_handlers, handler_sources
 from slubviz.model.kernels import KERNELS, KernelVariant, load_kernel
-from slubviz.model.lang import KernelLanguageError, Program, Target, compile_program
+from slubviz.model.lang import KernelLanguageError, Program, SourceFile, Target, compile_program
 from slubviz.model.machines import load_machine, machine_files
 from slubviz.model.plan import (
     TESTS,
@@ -132,6 +132,8 @@ class SessionJob:
     points: tuple[int, ...]  #: sizes in bytes, or objects per bulk call
     pages_per_node: int  #: that the objects take at the worst
     phases: tuple[Phase, ...]
+    programs: tuple[SourceFile, ...] = ()  #: linked behind everything else
+    edited: Mapping[str, str] = field(default_factory=dict)  #: file of the kernel -> text in its place
 
     @property
     def workload(self) -> Workload:
@@ -338,13 +340,18 @@ def compile_kernel(job: SessionJob) -> Program:
         # on whole pages, because the node of memory is a page's
         element_align_bytes=machine.page_size_bytes if machine.nodes > 1 else 0,
     )
-    sources, spec = variant.sources(job.workload.files), job.spec
+    spec = job.spec
+    sources = [
+        SourceFile(source.name, job.edited.get(source.name, source.text))
+        for source in variant.sources(job.workload.files)
+    ]
     names = [source.name for source in sources]
     try:
         # One at a time: CPython 3.11 loses count of its recursion when two threads build syntax trees.
         with _COMPILING:
             handlers = handler_sources(spec.handlers, spec.handler_files, spec.handler_texts, names)
-            program = compile_program([*sources, *handlers], target, job.kernel_options())
+            files = [*sources, *handlers, *job.programs]
+            program = compile_program(files, target, job.kernel_options())
     except KernelLanguageError as error:
         if error.line == 0:
             raise _wrong_option(job, error) from error
