@@ -24,7 +24,10 @@ ENGINE = types.FunctionType(INT(ARRAY, ARRAY, ARRAY, INT, INT))
 
 #: What a loop is given as its engine.  Made once: making one of a jitted function at each call takes longer
 #: than a thousand micro-ops.
-STEP: Any = types.CompileResultWAP(run.get_compile_result(ENGINE.signature)) if jit_enabled else plain_engine
+_compiled: Any = run
+STEP: Any = (
+    types.CompileResultWAP(_compiled.get_compile_result(ENGINE.signature)) if jit_enabled else plain_engine
+)
 
 
 def stepping_loop(*more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -1,15 +1,14 @@
 """What a CPU is doing, told from the micro-op that it executes next.
 
-A fast path is all of kmalloc and kfree (and of the functions for one cache) that is not a slow path.  The
-slow path is what only the functions below, its *roots*, lead to: a function that others call too is not of
-it, unless it is called from nowhere else.  The micro-op's innermost inlined function decides.  A kernel file
-with other names has a slow path as far as it uses one of them.
-
-Leaves out: which call led to a function that both paths share.
+A fast path is all of kmalloc and kfree (and of the functions for one cache) that is not a slow path.  A slow
+path is the functions below, its *roots*, and all that they call.  A function that both paths call, or that
+the workload calls too, belongs to whoever called it.  Of inlined functions the innermost decides that can.
+A kernel file with other names has a slow path as far as it uses one of the roots.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 import numpy as np
@@ -51,55 +50,79 @@ SLOW_ROOTS = (
     "____cache_alloc_node",
     "free_remote",
     "cache_reap",
+    "flush_cpu_slab",
+    "__get_free_pages",
     "__alloc_pages",
     "__free_pages",
     "put_page",
     "drain_local_pages",
 )
+#: Instead of an activity: the micro-op belongs to whoever called its function.
+AS_CALLER = -1
 
 
 def activity_of_micro_ops(program: Program) -> NDArray[np.int64]:
-    """WORKLOAD, FAST_PATH or SLOW_PATH of each micro-op, shape (micro-ops,)."""
-    owners = _innermost_functions(program)
-    calls = _calls(program, owners)
-    entries = _indices(program, ENTRIES)
-    slow_roots = _indices(program, SLOW_ROOTS)
-    # Slow is what cannot be reached from outside but through a root.
-    called_by_others = {callee for caller, callee in calls if caller != callee}
-    everywhere = set(range(len(program.functions))) - called_by_others
-    not_slow = _reached((everywhere | entries) - slow_roots, calls, slow_roots)
-    inside = _reached(entries | slow_roots, calls, set())
-    of_function = np.full(len(program.functions), int(Activity.WORKLOAD), dtype=np.int64)
-    for function in inside:
-        of_function[function] = Activity.FAST_PATH if function in not_slow else Activity.SLOW_PATH
-    return of_function[owners]
+    """WORKLOAD, FAST_PATH, SLOW_PATH or AS_CALLER of each micro-op, shape (micro-ops,)."""
+    of_function = _of_functions(program)
+    # The innermost function of each inline site that can say; sites come after the one they are part of.
+    of_site: list[int] = []
+    for site in program.inline_sites:
+        own = of_function[site.function]
+        outer = of_site[site.parent] if 0 <= site.parent < len(of_site) else AS_CALLER
+        of_site.append(outer if own == AS_CALLER else own)
+    found = np.empty(program.micro_ops, dtype=np.int64)
+    for function in program.functions:
+        found[function.entry_pc : function.end_pc] = of_function[function.index]
+    sites = np.array([*of_site, AS_CALLER], dtype=np.int64)[program.inline_site]
+    return np.where(sites == AS_CALLER, found, sites)
 
 
-def _innermost_functions(program: Program) -> NDArray[np.int64]:
-    """Index of the function, inlined ones too, whose source each micro-op is of."""
-    owners: NDArray[np.int64] = program.spans[:, 5].astype(np.int64)
-    return owners
+def _of_functions(program: Program) -> list[int]:
+    """The activity of each function that belongs to one alone, AS_CALLER for the others."""
+    callees = _callees(program)
+    entries, roots = _indices(program, ENTRIES), _indices(program, SLOW_ROOTS)
+    known = dict.fromkeys(entries, Activity.FAST_PATH) | dict.fromkeys(roots, Activity.SLOW_PATH)
+    called = {callee for caller, found in callees.items() for callee in found if callee != caller}
+    # What nobody calls is started from outside, unless an option has left it without a use.
+    of_allocator = {function.file for function in program.functions if function.index in known}
+    contexts: list[set[Activity]] = [set() for _ in program.functions]
+    for function in program.functions:
+        if function.index in known:
+            _spread(function.index, known[function.index], callees, known, contexts)
+        elif function.index not in called and function.file not in of_allocator:
+            _spread(function.index, Activity.WORKLOAD, callees, known, contexts)
+    return [
+        int(known[i]) if i in known else int(next(iter(found))) if len(found) == 1 else AS_CALLER
+        for i, found in enumerate(contexts)
+    ]
 
 
-def _calls(program: Program, owners: NDArray[np.int64]) -> set[tuple[int, int]]:
-    """(caller, callee) of every call, an inlined one too."""
-    rows = program.code.reshape(-1, WORDS)
-    real = np.flatnonzero(rows[:, F_OP] == Op.CALL)
-    found = {(int(owners[pc]), int(rows[pc, F_C])) for pc in real}
-    return found | {(site.caller, site.function) for site in program.inline_sites}
-
-
-def _reached(start: set[int], calls: set[tuple[int, int]], barred: set[int]) -> set[int]:
-    """What calls lead to from ``start`` without entering ``barred``."""
-    callees: dict[int, list[int]] = {}
-    for caller, callee in calls:
-        callees.setdefault(caller, []).append(callee)
-    found, todo = set(start), list(start)
+def _spread(
+    function: int,
+    activity: Activity,
+    callees: Mapping[int, set[int]],
+    known: Mapping[int, Activity],
+    contexts: list[set[Activity]],
+) -> None:
+    """Note an activity for a function and for all that it calls, but for those that have one of their own."""
+    todo = [function]
     while todo:
-        for callee in callees.get(todo.pop(), ()):
-            if callee not in found and callee not in barred:
-                found.add(callee)
-                todo.append(callee)
+        here = todo.pop()
+        if activity in contexts[here]:
+            continue
+        contexts[here].add(activity)
+        todo += [callee for callee in callees.get(here, ()) if callee not in known]
+
+
+def _callees(program: Program) -> dict[int, set[int]]:
+    """Function -> functions that it calls or that are expanded in it."""
+    found: dict[int, set[int]] = {}
+    owners = program.spans[:, 5].astype(np.int64)
+    rows = program.code.reshape(-1, WORDS)
+    for pc in np.flatnonzero(rows[:, F_OP] == Op.CALL):
+        found.setdefault(int(owners[pc]), set()).add(int(rows[pc, F_C]))
+    for site in program.inline_sites:
+        found.setdefault(site.caller, set()).add(site.function)
     return found
 
 

@@ -38,8 +38,10 @@ from slubviz.model.travel.timeline import Overview, OverviewRecorder
 DEFAULT_BUDGET_BYTES = 512 << 20
 #: Micro-ops between two looks at the stop flag and at whether a checkpoint is due.
 PIECE_MICRO_OPS = 200_000
-#: While a run is recorded, a checkpoint comes after so many times what the last ones took.
-RUN_SHARE = 16.0
+#: While a run is recorded, a checkpoint comes after so many times what the last ones took; where they take
+#: long, after so many seconds, but never less than the smaller number of times.
+RUN_SHARE, LEAST_RUN_SHARE = 8.0, 4.0
+LONGEST_APART_SECONDS = 0.03
 FEWEST_MICRO_OPS_APART = 20_000
 #: A step back runs again for about so long.
 NEAR_SECONDS = 0.0012
@@ -94,7 +96,7 @@ class Recording:
         self._overviews[0].begin(self.session)
         self._rate = _FIRST_RATE
         self._add_seconds = 0.002
-        self._since_kept = 0.0  # seconds of running
+        self._since_kept = 0.0  # seconds of running, without those of other programs
         self._booted = True
         self._keep()
 
@@ -346,8 +348,19 @@ class Recording:
         self._keep()
         return self.branch
 
-    def switch(self, number: int, position: int | None = None) -> None:
+    def switch(
+        self, number: int, position: int | None = None, *, stop: threading.Event | None = None
+    ) -> bool:
         """Go to a branch, at a position or as near to the cursor's as it has.
+
+        Parameters
+        ----------
+        stop : when it is set, the search ends somewhere on the way, in that branch
+
+        Returns
+        -------
+        bool
+            False if ``stop`` ended it.
 
         Raises
         ------
@@ -359,7 +372,7 @@ class Recording:
         wanted = min(self.position, self._branches[number].end) if position is None else position
         self._branch = number
         self._restore(self._kept.last(self._lineage(), wanted))
-        self.seek(wanted)
+        return self.seek(wanted, stop=stop)
 
     def rename(self, number: int, name: str) -> None:
         """Give a branch another name."""
@@ -394,7 +407,7 @@ class Recording:
     def _run_piece(
         self, limit: int, engine: Engine | None, stop_at_phase_end: bool, *, fail: bool = True
     ) -> Status:
-        started, before = time.perf_counter(), self.position
+        started, before = time.thread_time(), self.position
         overview = self._overviews[self._branch]
         if before < self.end:
             used = engine
@@ -405,7 +418,7 @@ class Recording:
         # A phase that begins is noted at its place.
         stop_at_phase_end |= before >= self.end
         status = self.session.run(limit - before, engine=used, stop_at_phase_end=stop_at_phase_end)
-        seconds = time.perf_counter() - started
+        seconds = time.thread_time() - started
         if status == Status.BREAKPOINT:
             self._arrive_again(self.position)
             return status
@@ -440,7 +453,10 @@ class Recording:
         if plain and micro_ops >= FEWEST_MICRO_OPS_APART and seconds > 0:
             self._rate += 0.2 * (micro_ops / seconds - self._rate)
         self._since_kept += seconds
-        if self._since_kept < RUN_SHARE * self._add_seconds and not self.over:
+        apart = min(
+            RUN_SHARE * self._add_seconds, max(LONGEST_APART_SECONDS, LEAST_RUN_SHARE * self._add_seconds)
+        )
+        if self._since_kept < apart and not self.over:
             return
         last = self._kept.last(self._lineage(), self.position)
         if self.position - last.position >= FEWEST_MICRO_OPS_APART:
@@ -513,7 +529,7 @@ class Recording:
             assert oldest is not None
             self._give_up(oldest)
         machine = self.session.machine
-        started = time.perf_counter()
+        started = time.thread_time()
         while True:
             try:
                 checkpoint = self._pool.add(machine.state)
@@ -524,7 +540,7 @@ class Recording:
                     return
                 self._give_up(missed_least)
         if not near:
-            self._add_seconds += 0.2 * (time.perf_counter() - started - self._add_seconds)
+            self._add_seconds += 0.2 * (time.thread_time() - started - self._add_seconds)
             self._since_kept = 0.0
         self._kept.add(
             Kept(

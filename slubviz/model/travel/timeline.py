@@ -67,6 +67,7 @@ class Overview:
     contended: IntArray  #: locks found taken
     max_depth: IntArray  #: of interrupts: deepest seen at the edges, at least 1 where a handler was entered
     phases: tuple[Phase, ...]
+    activity: IntArray  #: Activity of each CPU at each edge, shape (B + 1, C): samples, for shares of time
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +114,10 @@ class OverviewRecorder:
         # Totals at each edge, so that two buckets become one by leaving an edge out.
         self._totals = np.zeros((edges, len(columns), cpus), dtype=np.int64)
         self._depth = np.zeros((edges, cpus), dtype=np.int64)
-        self._phases: list[Phase] = []
-        self._phase_index = -1
+        self._doing = np.zeros((edges, cpus), dtype=np.int64)
+        self._classes = activity_of_micro_ops(session.booted.program)
+        self._session = session
+        self._phases: list[tuple[int, Phase]] = []  # with the number of each
         self._write(session)
         self._note_phase(session)
 
@@ -131,16 +134,19 @@ class OverviewRecorder:
         from slubviz.hw.counting import count_buckets
         from slubviz.hw.stepping import STEP
 
+        self._note_phase(self._session)  # one that has begun just now
         while True:
             arrays = (
                 self._w,
+                self._classes,
                 self._positions,
                 self._clocks,
                 self._totals.reshape(-1),
                 self._depth.reshape(-1),
+                self._doing.reshape(-1),
             )
             status = int(count_buckets(STEP, S, code, P, limit, *arrays))
-            if status != Status.BREAKPOINT:
+            if status != Status.BREAKPOINT or self._edges <= MOST_BUCKETS:  # else there is no room
                 return status
             self._merge()
 
@@ -157,8 +163,7 @@ class OverviewRecorder:
     def truncate(self, position: int) -> None:
         """Forget all after a position, for a branch that begins there."""
         self._w[0] = int(np.searchsorted(self._positions[: self._edges], position, side="right"))
-        self._phases = [phase for phase in self._phases if phase.position <= position]
-        self._phase_index = len(self._phases) - 1
+        self._phases = [phase for phase in self._phases if phase[1].position <= position]
 
     def copy(self) -> OverviewRecorder:
         """One that goes on by itself."""
@@ -185,24 +190,26 @@ class OverviewRecorder:
             gained[:, 4],
             gained[:, 5],
             np.maximum(deepest, interrupts > 0),
-            tuple(self._phases),
+            tuple(phase for _, phase in self._phases),
+            self._doing[:edges].copy(),
         )
 
     def _write(self, session: Session) -> None:
         from slubviz.hw.counting import write_edge
 
-        arrays = (self._positions, self._clocks, self._totals.reshape(-1), self._depth.reshape(-1))
-        write_edge(session.machine.state, self._w, *arrays)
+        per_cpu = (self._totals.reshape(-1), self._depth.reshape(-1), self._doing.reshape(-1))
+        write_edge(session.machine.state, self._w, self._classes, self._positions, self._clocks, *per_cpu)
 
     def _note_phase(self, session: Session) -> None:
-        if session.phase_index != self._phase_index and session.phase is not None:
-            self._phase_index = session.phase_index
-            self._phases.append(Phase(session.machine.micro_ops, _phase_name(session)))
+        last = self._phases[-1][0] if self._phases else -1
+        if session.phase_index > last and session.phase is not None:
+            position = session.progress().micro_ops_before
+            self._phases.append((session.phase_index, Phase(position, _phase_name(session))))
 
     def _merge(self) -> None:
         """Two buckets become one."""
         half = MOST_BUCKETS // 2
-        for values in (self._positions, self._clocks, self._totals):
+        for values in (self._positions, self._clocks, self._totals, self._doing):
             values[: half + 1] = values[::2].copy()
         self._depth[1 : half + 1] = np.maximum(self._depth[1::2], self._depth[2::2])
         self._w[0] = half + 1
