@@ -37,6 +37,11 @@ def _reset(painter: QPainter) -> None:
     painter.drawPolygon(QPolygonF([QPointF(13, 3), QPointF(6, 8), QPointF(13, 13)]))
 
 
+def _bookmark(painter: QPainter) -> None:
+    corners = [QPointF(4.5, 2), QPointF(11.5, 2), QPointF(11.5, 14), QPointF(8, 10.5), QPointF(4.5, 14)]
+    painter.drawPolygon(QPolygonF(corners))
+
+
 def _picture(painter: QPainter) -> None:
     _outline(painter)
     painter.drawRoundedRect(QRectF(2, 3, 12, 10), 1.5, 1.5)
@@ -66,6 +71,39 @@ def _app(painter: QPainter) -> None:
         painter.drawRect(QRectF(2 + index % 3 * 4.2, 2 + index // 3 * 4.2, 3.4, 3.4))
 
 
+def _mirrored(shape: Callable[[QPainter], None]) -> Callable[[QPainter], None]:
+    # The same backwards in time.
+    def draw(painter: QPainter) -> None:
+        painter.translate(_UNIT, 0)
+        painter.scale(-1, 1)
+        shape(painter)
+
+    return draw
+
+
+def _next_event(painter: QPainter) -> None:
+    # An arrow to a mark.
+    painter.drawRect(QRectF(1.5, 7.1, 5, 1.8))
+    painter.drawPolygon(QPolygonF([QPointF(5, 4), QPointF(9, 8), QPointF(5, 12)]))
+    painter.drawPolygon(QPolygonF([QPointF(12, 3.5), QPointF(15, 8), QPointF(12, 12.5), QPointF(9.6, 8)]))
+
+
+def _to_end(painter: QPainter) -> None:
+    painter.drawPolygon(QPolygonF([QPointF(2, 3.5), QPointF(7, 8), QPointF(2, 12.5)]))
+    painter.drawPolygon(QPolygonF([QPointF(7, 3.5), QPointF(12, 8), QPointF(7, 12.5)]))
+    painter.drawRect(QRectF(12.2, 3, 1.8, 10))
+
+
+def _branch(painter: QPainter) -> None:
+    # A line that forks.
+    _outline(painter)
+    painter.drawPolyline(QPolygonF([QPointF(4, 13), QPointF(4, 3)]))
+    painter.drawPolyline(QPolygonF([QPointF(4, 10), QPointF(11, 7), QPointF(11, 3)]))
+    painter.setBrush(painter.pen().color())
+    for x, y in ((4, 13), (4, 3), (11, 3)):
+        painter.drawEllipse(QPointF(x, y), 1.5, 1.5)
+
+
 def _outline(painter: QPainter) -> None:
     color = painter.brush().color()
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -78,6 +116,14 @@ _SHAPES: dict[str, Callable[[QPainter], None]] = {
     "stop": _stop,
     "step": _step,
     "reset": _reset,
+    "run_back": _mirrored(_run),
+    "step_back": _mirrored(_step),
+    "next_event": _next_event,
+    "previous_event": _mirrored(_next_event),
+    "to_end": _to_end,
+    "to_start": _mirrored(_to_end),
+    "branch": _branch,
+    "bookmark": _bookmark,
     "picture": _picture,
     "table": _table,
     "warning": _warning,

@@ -54,6 +54,37 @@ class Theme:
     plot_line: str
     plot_published: str
     plot_grid: str
+    # Timeline: what a CPU does; from idle to waiting each is darker (lighter) than the one before
+    activity_idle: str
+    activity_workload: str
+    activity_slow: str
+    activity_fast: str
+    activity_waiting: str
+    # Levels of nested interrupts, again from the first after the last; text on their ground
+    interrupt_1: str
+    interrupt_2: str
+    interrupt_3: str
+    on_interrupt: str
+    # CPUs by number modulo eight; always beside the number itself
+    cpu_0: str
+    cpu_1: str
+    cpu_2: str
+    cpu_3: str
+    cpu_4: str
+    cpu_5: str
+    cpu_6: str
+    cpu_7: str
+    on_cpu: str
+    # Source text
+    value_changed: str
+    breakpoint: str
+    heat: str
+    syntax_keyword: str
+    syntax_string: str
+    syntax_comment: str
+    syntax_number: str
+    syntax_intrinsic: str
+    syntax_constant: str
     # Errors of a comparison, from much too fast to much too slow
     error_fast_most: str
     error_fast: str
@@ -68,6 +99,14 @@ class Theme:
     def color(self, meaning: str) -> QColor:
         """The QColor of a meaning, e.g. ``"object_free"``."""
         return QColor(getattr(self, meaning))
+
+    def level_color(self, level: int) -> QColor:
+        """The colour of an interrupt level, from 1; there are three, used in turn."""
+        return self.color(f"interrupt_{(level - 1) % 3 + 1}")
+
+    def cpu_color(self, cpu: int) -> QColor:
+        """The colour of a CPU; there are eight, used in turn."""
+        return self.color(f"cpu_{cpu % 8}")
 
     def argb(self, meaning: str) -> int:
         """The colour as the 32-bit number that QImage.Format_RGB32 stores."""
@@ -106,6 +145,33 @@ LIGHT = Theme(
     plot_line="#1f6fb4",
     plot_published="#a8480a",
     plot_grid="#e3e8ee",
+    activity_idle="#e9edf2",
+    activity_workload="#bac6d4",
+    activity_slow="#dd8d18",
+    activity_fast="#2672b5",
+    activity_waiting="#7a1f3d",
+    interrupt_1="#7b3fa8",
+    interrupt_2="#0a7177",
+    interrupt_3="#b0235a",
+    on_interrupt="#ffffff",
+    cpu_0="#0b5cad",
+    cpu_1="#8f5600",
+    cpu_2="#0a7550",
+    cpu_3="#a8327a",
+    cpu_4="#5d6100",
+    cpu_5="#6a4fc0",
+    cpu_6="#0a6f88",
+    cpu_7="#a83a24",
+    on_cpu="#ffffff",
+    value_changed="#cdeede",
+    breakpoint="#c62828",
+    heat="#e07b2e",
+    syntax_keyword="#0b5cad",
+    syntax_string="#4f6b1d",
+    syntax_comment="#66717f",
+    syntax_number="#9a4a00",
+    syntax_intrinsic="#0a7177",
+    syntax_constant="#7a3f8f",
     error_fast_most="#1f5fa8",
     error_fast="#86bde0",
     error_none="#eef1f4",
@@ -149,6 +215,33 @@ DARK = Theme(
     plot_line="#5cabf5",
     plot_published="#ffb27a",
     plot_grid="#2a3441",
+    activity_idle="#232c37",
+    activity_workload="#485667",
+    activity_slow="#ffd27a",
+    activity_fast="#3f8ad0",
+    activity_waiting="#ff8f88",
+    interrupt_1="#c79bf0",
+    interrupt_2="#6fe3dd",
+    interrupt_3="#f5789f",
+    on_interrupt="#10161f",
+    cpu_0="#5cabf5",
+    cpu_1="#ffc15c",
+    cpu_2="#3ecf9e",
+    cpu_3="#f08cc8",
+    cpu_4="#cfd35a",
+    cpu_5="#b39cff",
+    cpu_6="#55c8e6",
+    cpu_7="#ff8a70",
+    on_cpu="#10161f",
+    value_changed="#174a36",
+    breakpoint="#ff6b6b",
+    heat="#ff9f5a",
+    syntax_keyword="#74b8ff",
+    syntax_string="#b5cf86",
+    syntax_comment="#93a1b2",
+    syntax_number="#ffb27a",
+    syntax_intrinsic="#5fd0cf",
+    syntax_constant="#d5a6ea",
     error_fast_most="#7cc0ff",
     error_fast="#356496",
     error_none="#2c3643",
@@ -199,6 +292,10 @@ def style_sheet_of(theme: Theme) -> str:
         padding: 4px 8px; }}
     QFrame#panel {{ background: {theme.panel}; border: 1px solid {theme.border}; border-radius: 8px; }}
     QFrame#bar {{ background: {theme.panel}; border: 0; border-bottom: 1px solid {theme.border}; }}
+    QFrame#transport {{ background: {theme.panel}; border: 0; border-top: 1px solid {theme.border}; }}
+    QFrame#transport QToolButton {{ padding: 0; }}
+    QLabel#refusal {{ color: {theme.cpu_waiting}; }}
+    QLineEdit[invalid="true"] {{ border: 1px solid {theme.cpu_waiting}; color: {theme.error_text}; }}
     QFrame#card {{ background: {theme.panel}; border: 1px solid {theme.border}; border-radius: 12px; }}
     QLabel#panelTitle {{ font-weight: 600; }}
     QLabel#panelInfo, QLabel#caption, QLabel#muted {{ color: {theme.text_muted}; }}
@@ -215,6 +312,11 @@ def style_sheet_of(theme: Theme) -> str:
     QToolButton[command="true"]:focus, QPushButton[command="true"]:focus {{ border-color: {theme.accent}; }}
     QToolButton[command="true"]:pressed {{ background: {theme.sunken}; }}
     QToolButton[command="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken}; }}
+    QToolButton[toggle="true"] {{ background: transparent; color: {theme.text_muted}; border-radius: 6px;
+        border: 1px solid transparent; padding: 2px 8px; }}
+    QToolButton[toggle="true"]:hover, QToolButton[toggle="true"]:focus {{ border-color: {theme.accent}; }}
+    QToolButton[toggle="true"]::menu-indicator {{ image: none; }}
+    QToolButton[toggle="true"]:checked {{ background: {theme.notice_surface}; color: {theme.notice_text}; }}
     QToolButton[choice="true"] {{ text-align: left; padding-right: 20px; }}
     QToolButton::menu-indicator {{ subcontrol-position: right center; right: 6px; }}
     QProgressBar {{ background: {theme.border}; border: 0; border-radius: 3px; }}
@@ -222,6 +324,20 @@ def style_sheet_of(theme: Theme) -> str:
     QListWidget {{ background: {theme.panel}; border: 0; }}
     QListWidget::item {{ padding: 2px 6px; border-radius: 4px; }}
     QListWidget::item:selected {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    QListWidget#breakpoints::indicator {{ width: 10px; height: 10px; border-radius: 7px;
+        border: 2px solid {theme.breakpoint}; background: transparent; }}
+    QListWidget#breakpoints::indicator:checked {{ background: {theme.breakpoint}; }}
+    QListWidget#breakpoints::item:selected, QTableView#watches::item:selected,
+    QTreeView#branches::item:selected, QTreeView#branches::branch:selected {{
+        background: {theme.notice_surface}; color: {theme.text}; }}
+    QPushButton[small="true"] {{ padding: 4px 7px; }}
+    QPushButton[command="true"]:pressed {{ background: {theme.sunken}; }}
+    QPushButton[command="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken}; }}
+    QTreeView {{ background: {theme.panel}; border: 0; }}
+    QDockWidget {{ color: {theme.text}; }}
+    QDockWidget::title {{ background: {theme.window}; padding: 4px 8px; }}
+    QMainWindow::separator {{ background: {theme.window}; width: 6px; height: 6px; }}
+    QMainWindow::separator:hover {{ background: {theme.border}; }}
     QTabBar#pages {{ background: transparent; }}
     QTabBar#pages::tab {{ padding: 3px 2px; margin: 0 12px 0 0; }}
     QToolButton[primary="true"], QPushButton[primary="true"] {{ background: {theme.accent};
