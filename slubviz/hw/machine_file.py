@@ -7,12 +7,14 @@ figures.  The format is described in docs/machine-files.md.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from slubviz.hw.toml_text import parse_toml
+
+MOST_BYTES = 256 << 10  #: of a machine file
 MAX_CPUS = 4096
 MAX_NODES = 1024
 LARGEST_COST = 1_000_000.0  #: cycles
@@ -357,8 +359,8 @@ def parse_machine(text: str, where: str) -> MachineSpec:
         With file, key, what is wrong and what to give instead.
     """
     try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # not TOML, numbers of too many digits, endless nesting
+        document = parse_toml(text)
+    except ValueError as error:
         raise MachineFileError(f"{where}: not a TOML file: {error}") from error
     root = _Reader(where, document)
     topology = root.section("topology")
@@ -411,6 +413,8 @@ def load_machine_file(path: Path) -> MachineSpec:
         If it cannot be read or is wrong.
     """
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise MachineFileError(f"{path}: is too large; a machine file has at most {MOST_BYTES:,} bytes")
         text = path.read_text(encoding="utf-8-sig")  # editors of other systems mark UTF-8
     except UnicodeDecodeError as error:
         raise MachineFileError(f"{path}: not a text file in UTF-8") from error

@@ -56,6 +56,7 @@ from slubviz.hw.search_codes import (
     LESS,
     LESS_EQUAL,
     NOT_EQUAL,
+    SEVERAL,
     SUBJECT_CPU,
     SUBJECT_CPU_WORD,
     SUBJECT_REGISTER,
@@ -65,6 +66,7 @@ from slubviz.hw.search_codes import (
     TRIGGER_WORDS,
     W_ADDRESS,
     W_BEFORE,
+    W_CHANGED,
     W_COLUMNS,
     W_CPU,
     W_CPU_ROWS,
@@ -199,6 +201,7 @@ def check_words(S, W, position, first, end, words, triggers, terms, variables):
         value = word_at(S, words[i], words[count + i])
         if value != words[2 * count + i]:
             words[2 * count + i] = value
+            W[W_CHANGED] = words[i] if W[W_CHANGED] == 0 else SEVERAL
             trigger = words[3 * count + i]
             if terms_hold(S, W[W_EXECUTED], trigger, triggers, terms, variables):
                 note_hit(W, position, trigger, W[W_EXECUTED])
@@ -234,6 +237,7 @@ def check_tables(S, W, code, position, simple, words, locks, triggers, terms, va
                 last = (W[W_ADDRESS] | 7) + (8 if op == _DOUBLE or op == _DOUBLE_LOCAL else 0)
                 first = first_word(words, count, W[W_ADDRESS] & ~7)
                 end = first_word(words, count, last)
+        W[W_CHANGED] = 0
         check_words(S, W, position, first, end, words, triggers, terms, variables)
     for i in range(W[W_LOCKS]):
         row = lock_row(S, locks[3 * i], 0)
@@ -385,6 +389,8 @@ def search(
     early = W[W_EARLY]
     position = S[H_MICRO_OPS]
     while True:
+        if W[W_STOP] and W[W_HIT] >= 0 and not early:
+            return _BREAKPOINT  # what the last micro-op changed is looked at when the search goes on
         if want and W[W_BEFORE] >= 0 and position == W[W_BEFORE] + 1:
             evaluate(
                 S,

@@ -30,6 +30,8 @@ W_RAW_WINDOW, W_RAW_SITE = 20, 21
 W_EARLY = 22  #: 1: the hit's state may already have an interrupt that belongs to the next micro-op
 W_COLUMNS, W_WORDS, W_LOCKS, W_PCS = 23, 24, 25, 26  #: entries in the tables
 W_EXECUTED = 27  #: CPU that executed the last micro-op
+W_CHANGED = 28  #: address of the listed word that changed last, SEVERAL for more than one at once
+SEVERAL = -1
 W_CPU_ROWS = 32  #: per CPU: micro-ops, locks held, interrupts, interrupt depth
 CPU_ROW = 4
 

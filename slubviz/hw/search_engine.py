@@ -117,6 +117,11 @@ class SearchEngine:
         """The CPU that it happened to, -1 for none in particular."""
         return int(self._w[W.W_HIT_CPU])
 
+    @property
+    def changed(self) -> int:
+        """Address of the listed word that changed last; 0 for none, SEVERAL for more at once."""
+        return int(self._w[W.W_CHANGED])
+
     def engine(self, S: IntArray, code: IntArray, P: IntArray, limit: int, millicycle_limit: int) -> int:
         """For ``Machine.run``; returns BREAKPOINT at a hit, or just after it if the micro-op had begun."""
         if code is not self._marked_of:  # the first time, and after a change of an option

@@ -3,10 +3,6 @@
 ``Tracer``, ``CostCounter`` and ``CallFinder`` have an ``engine`` for ``Machine.run``.  It executes one
 micro-op at a time and compares the state before and after; nothing of the run changes.  What is found grows
 in arrays.
-
-Which CPU executes next is known before it does, unless an interrupt is due on that CPU: entering it may take
-so long that another CPU comes first.  Then all CPUs are noted before, and looked at after.  An interrupt can
-come before and after the micro-op of one step; which micro-op was executed is in the trace hash.
 """
 
 from __future__ import annotations
@@ -15,7 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slubviz.hw.counting import IDLE, SLOW_PATH, WAITING, class_of
-from slubviz.hw.engine import CLOCK_FACTOR, HASH_FACTOR
+from slubviz.hw.executed import (
+    K_ALL,
+    K_CONTENDED,
+    K_CPUS,
+    K_FAILED,
+    K_FUNCTION,
+    K_PC,
+    K_START,
+    K_WAITED,
+    K_WINDOW,
+    K_WORDS,
+    entered,
+    entered_after,
+    executed_cpu,
+    executed_pc,
+    new_notes,
+    note_next,
+)
 from slubviz.hw.isa import (
     BREAK_BIT,
     F_B,
@@ -33,12 +46,7 @@ from slubviz.hw.jit import njit
 from slubviz.hw.layout import (
     C_CLOCK,
     C_CONTENDED,
-    C_FUNCTION,
-    C_IRQ_CYCLE,
     C_IRQ_DEPTH,
-    C_IRQ_ENABLED,
-    C_IRQ_MICRO_OP,
-    C_MICRO_OPS,
     C_PC,
     C_STATE,
     C_WINDOW,
@@ -48,11 +56,8 @@ from slubviz.hw.layout import (
     H_CPU_BLOCKS,
     H_CPUS,
     H_EVENT_CPU,
-    H_KEYS,
     H_MICRO_OPS,
-    H_TRACE_HASH,
     N_CMPXCHG_FAILED,
-    N_INTERRUPTS,
     N_LOCK_WAIT_MILLICYCLES,
     N_LOCKS_CONTENDED,
     NEVER,
@@ -60,7 +65,7 @@ from slubviz.hw.layout import (
 )
 from slubviz.hw.machine import IntArray
 from slubviz.hw.memory import word_index
-from slubviz.hw.stepping import ARRAY, INT, STEP, next_cpu, stepping_loop
+from slubviz.hw.stepping import ARRAY, INT, STEP, stepping_loop
 
 #: As the viewers number marks.
 M_SLOW_PATH, M_RETRY, M_CONTENDED, M_INTERRUPT = 0, 1, 2, 3
@@ -73,14 +78,6 @@ _OP_MASK = BREAK_BIT - 1
 _UNTOUCHED = -2
 _CALL, _RET, _RENDEZVOUS = int(Op.CALL), int(Op.RET), int(Op.RENDEZVOUS)
 
-#: K: what was so before a micro-op: whether all CPUs were noted, the trace hash, and words for each CPU.
-K_ALL, K_TRACE, K_CPUS = 0, 1, 2
-K_DONE, K_PC, K_WINDOW, K_FUNCTION, K_START = 0, 1, 2, 3, 4
-K_FAILED, K_CONTENDED, K_INTERRUPTS, K_WAITED = 5, 6, 7, 8
-K_WORDS = 9
-#: What undoes the multiplication by HASH_FACTOR, as a signed number.
-_HASH_INVERSE = pow(HASH_FACTOR, -1, 1 << 64)
-HASH_INVERSE = _HASH_INVERSE - (1 << 64) if _HASH_INVERSE >> 63 else _HASH_INVERSE
 #: W: words of a tracer's own state.
 W_EVENTS, W_MARKS, W_CALLS = 0, 1, 2
 W_LAST = 8  #: per CPU: activity, depth, depth at which it found a lock taken; then one activity per depth
@@ -93,88 +90,6 @@ CALL_WORDS = 6  #: position, millicycles, CPU, function, micro-op of the call, d
 _ROOM = 1 << 14
 #: An array that a bulk function is given is not read further than this.
 _MOST_BULK = 1 << 16
-
-
-@njit("void(int64[::1], int64[::1], int64)", internal=True)
-def note_before(S, K, cpu):
-    """Note a CPU before a micro-op."""
-    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
-    counters = S[H_COUNTERS] + cpu * S[H_COUNTER_WORDS]
-    at = K_CPUS + cpu * K_WORDS
-    K[at + K_DONE] = S[block + C_MICRO_OPS]
-    K[at + K_PC] = S[block + C_PC]
-    K[at + K_WINDOW] = S[block + C_WINDOW]
-    K[at + K_FUNCTION] = S[block + C_FUNCTION]
-    start = S[block + C_CLOCK]
-    if S[block + C_STATE] != _RUNNING and S[S[H_KEYS] + cpu] < NEVER:
-        start = max(start, S[S[H_KEYS] + cpu])  # an interrupt begins then
-    K[at + K_START] = start
-    K[at + K_FAILED] = S[counters + N_CMPXCHG_FAILED]
-    K[at + K_CONTENDED] = S[counters + N_LOCKS_CONTENDED]
-    K[at + K_INTERRUPTS] = S[counters + N_INTERRUPTS]
-    K[at + K_WAITED] = S[counters + N_LOCK_WAIT_MILLICYCLES]
-
-
-@njit("int64(int64[::1], int64[::1])", internal=True)
-def note_next(S, K):
-    """Note the CPUs that may execute the next micro-op; returns the one that does unless interrupted."""
-    cpu = next_cpu(S)
-    note_before(S, K, cpu)
-    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
-    may_enter = 0 if S[block + C_STATE] == _RUNNING else 1
-    if S[block + C_IRQ_ENABLED]:
-        if S[block + C_CLOCK] >= S[block + C_IRQ_CYCLE]:
-            may_enter = 1
-        if S[block + C_MICRO_OPS] >= S[block + C_IRQ_MICRO_OP]:
-            may_enter = 1
-    K[K_ALL] = may_enter
-    K[K_TRACE] = S[H_TRACE_HASH]
-    if may_enter:
-        for other in range(S[H_CPUS]):
-            note_before(S, K, other)
-    return cpu
-
-
-@njit("int64(int64[::1], int64[::1], int64)", internal=True)
-def executed_cpu(S, K, cpu):
-    """The CPU that executed the micro-op, most likely ``cpu``; -1 if none did."""
-    if S[S[H_CPU_BLOCKS] + cpu * CPU_WORDS + C_MICRO_OPS] != K[K_CPUS + cpu * K_WORDS + K_DONE]:
-        return cpu
-    if K[K_ALL]:
-        for other in range(S[H_CPUS]):
-            if S[S[H_CPU_BLOCKS] + other * CPU_WORDS + C_MICRO_OPS] != K[K_CPUS + other * K_WORDS + K_DONE]:
-                return other
-    return -1
-
-
-@njit("int64(int64[::1], int64[::1], int64)", internal=True)
-def entered(S, K, cpu):
-    """How many interrupts a CPU that was noted has entered."""
-    counters = S[H_COUNTERS] + cpu * S[H_COUNTER_WORDS]
-    return S[counters + N_INTERRUPTS] - K[K_CPUS + cpu * K_WORDS + K_INTERRUPTS]
-
-
-@njit("int64(int64[::1], int64[::1], int64, int64)", internal=True)
-def hashed_pc(S, K, cpu, clock):
-    """The micro-op that went into the trace hash, if it ended at ``clock``; else any number."""
-    return ((S[H_TRACE_HASH] * HASH_INVERSE) ^ K[K_TRACE]) - (cpu << 24) - clock * CLOCK_FACTOR
-
-
-@njit("int64(int64[::1], int64[::1], int64[::1], int64, int64)", internal=True)
-def executed_pc(S, P, K, cpu, count):
-    """The micro-op that a CPU has executed; the program has ``count``."""
-    if entered(S, K, cpu) == 0:
-        return K[K_CPUS + cpu * K_WORDS + K_PC]
-    clock = S[S[H_CPU_BLOCKS] + cpu * CPU_WORDS + C_CLOCK]
-    pc = hashed_pc(S, K, cpu, clock)
-    return pc if 0 <= pc < count else hashed_pc(S, K, cpu, clock - P[P_INTERRUPT_ENTRY])
-
-
-@njit("int64(int64[::1], int64[::1], int64, int64)", internal=True)
-def entered_after(S, K, cpu, pc):
-    """How many interrupts a CPU has entered after micro-op ``pc`` that it has executed: 0 or 1."""
-    before = 1 if pc != K[K_CPUS + cpu * K_WORDS + K_PC] else 0
-    return entered(S, K, cpu) - before
 
 
 # --- activities ---------------------------------------------------------------------------------------
@@ -389,10 +304,6 @@ def trace_calls(step, S, code, P, limit, kinds, address, word_bytes, K, W, calls
     return status
 
 
-def _notes(cpus: int) -> IntArray:
-    return np.zeros(K_CPUS + cpus * K_WORDS, dtype=np.int64)
-
-
 class Tracer:
     """Spans and marks of a stretch of a run.
 
@@ -404,7 +315,7 @@ class Tracer:
 
     def __init__(self, classes: NDArray[np.int64], cpus: int) -> None:
         self._classes = np.ascontiguousarray(classes, dtype=np.int64)
-        self._notes = _notes(cpus)
+        self._notes = new_notes(cpus)
         self._w = np.full(W_LAST + cpus * LAST_WORDS, -1, dtype=np.int64)
         self._w[:W_LAST] = 0
         room = max(_ROOM, 8 * cpus)
@@ -427,7 +338,8 @@ class Tracer:
         self.look(S)  # a phase may have begun
         while True:
             arrays = (self._classes, self._notes, self._w, self._events, self._marks)
-            status = int(trace_spans(STEP, S, code, P, limit, *arrays))
+            with np.errstate(over="ignore"):  # where nothing is jitted the trace hash wraps with a warning
+                status = int(trace_spans(STEP, S, code, P, limit, *arrays))
             if status != _FULL:
                 return status
             self._make_room()
@@ -484,7 +396,7 @@ class CostCounter:
     """
 
     def __init__(self, micro_ops: int, cpus: int) -> None:
-        self._notes = _notes(cpus)
+        self._notes = new_notes(cpus)
         self.times = np.zeros(micro_ops, dtype=np.int64)
         self.millicycles = np.zeros(micro_ops, dtype=np.int64)
         self.waited_millicycles = np.zeros(micro_ops, dtype=np.int64)
@@ -492,7 +404,8 @@ class CostCounter:
     def engine(self, S: IntArray, code: IntArray, P: IntArray, limit: int, _: int) -> int:
         """See ``Machine.run``."""
         arrays = (self._notes, self.times, self.millicycles, self.waited_millicycles)
-        return int(trace_costs(STEP, S, code, P, limit, *arrays))
+        with np.errstate(over="ignore"):
+            return int(trace_costs(STEP, S, code, P, limit, *arrays))
 
 
 class CallFinder:
@@ -510,7 +423,7 @@ class CallFinder:
     def __init__(self, kinds: NDArray[np.int64], address: int, word_bytes: int, cpus: int) -> None:
         self._kinds = np.ascontiguousarray(kinds, dtype=np.int64).reshape(-1)
         self._address, self._word_bytes = address, word_bytes
-        self._notes = _notes(cpus)
+        self._notes = new_notes(cpus)
         self._w = np.zeros(W_LAST, dtype=np.int64)
         self._calls = np.zeros(_ROOM * CALL_WORDS, dtype=np.int64)
         self._kept: list[IntArray] = []
@@ -519,9 +432,9 @@ class CallFinder:
         """See ``Machine.run``."""
         while True:
             arrays = (self._notes, self._w, self._calls)
-            status = int(
-                trace_calls(STEP, S, code, P, limit, self._kinds, self._address, self._word_bytes, *arrays)
-            )
+            wanted = (self._kinds, self._address, self._word_bytes)
+            with np.errstate(over="ignore"):
+                status = int(trace_calls(STEP, S, code, P, limit, *wanted, *arrays))
             if status != _FULL:
                 return status
             self._keep()

@@ -410,3 +410,10 @@ def test_other_costs() -> None:
     assert other.costs["load"].value == 7
     assert other.costs["store"] == spec.costs["store"]
     assert spec.costs["load"].value == 0.5
+
+
+def test_a_file_too_large_for_a_machine_is_not_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_bytes(b"#" * (256 * 1024 + 1))
+    with pytest.raises(MachineFileError, match="is too large; a machine file has at most 262,144 bytes"):
+        load_machine_file(path)

@@ -15,6 +15,7 @@ from slubviz.hw.machine import plain_engine
 from slubviz.model.errors import UserError
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session
+from slubviz.model.travel.bookmarks import Bookmark
 from slubviz.model.travel.changes import (
     ChangeError,
     Inject,
@@ -93,7 +94,7 @@ def test_forth_back_and_forth_is_equal_in_every_array(spec, data):
     recording = recording_of(spec)
     seen: dict[tuple[int, int], tuple] = {}
     for _ in range(data.draw(st.integers(4, 12))):
-        move = data.draw(st.sampled_from(["run", "step", "back", "seek", "inject", "switch"]))
+        move = data.draw(st.sampled_from(["run", "step", "back", "seek", "inject", "switch", "thin"]))
         if move == "run":
             recording.run(data.draw(st.integers(1, 20_000)))
         elif move == "step":
@@ -104,6 +105,9 @@ def test_forth_back_and_forth_is_equal_in_every_array(spec, data):
             recording.seek(data.draw(st.integers(0, recording.end)))
         elif move == "switch":
             recording.switch(data.draw(st.integers(0, len(recording.branches) - 1)))
+        elif move == "thin":
+            for kept in recording._kept.seen_from(recording._lineage())[1:]:
+                recording._give_up(kept)
         elif not recording.over:
             # What was seen at this place of this branch is another moment from now on.
             seen.pop((recording.branch.number, recording.position), None)
@@ -133,7 +137,7 @@ def test_a_step_back_undoes_a_step_at_every_micro_op_of_a_stretch():
 
 
 def test_a_small_budget_thins_checkpoints_and_keeps_the_start(monkeypatch):
-    monkeypatch.setattr("slubviz.model.travel.recording.RUN_SHARE", 0.0)
+    monkeypatch.setattr("slubviz.model.travel.recording.RUN_SHARE", 0.0)  # as often as can be
     recording = recording_of(replace(SMALL, ops=20_000), budget_bytes=1)
     recording.run(10**9)
     stats = recording.stats()
@@ -384,3 +388,47 @@ def test_phases_of_the_overview_begin_where_they_begin():
     again.run(10**9)
     assert [phase.position for phase in again.overview().phases] == begins
     assert len(begins) == len(again.session.phases)
+
+
+def test_a_change_before_the_fork_of_the_cursors_branch_makes_a_branch_of_the_one_it_came_from():
+    """Before its fork a branch is its parent, so what was done to the parent later does not count."""
+    recording = recording_of(SMALL)
+    recording.run(6000)
+    recording.change(Inject(2, "irq_alloc", (64,)))
+    recording.run(4000)
+    recording.seek(8000)
+    recording.change(Inject(0, "irq_alloc", (64,)))
+    recording.run(2000)
+    recording.seek(4000)
+    made = recording.change(Inject(1, "irq_alloc", (64,)))
+    assert (made.number, made.parent, made.fork_position) == (2, 0, 4000)
+    assert [change.position for change in recording.changes] == [4000]
+    for kept in recording._kept.from_on(2, 0):  # so that the way there is one through the parent
+        recording._give_up(kept)
+    recording.seek(0)
+    recording.seek(7000)
+    alone = recording_of(SMALL)
+    alone.run(4000)
+    alone.change(Inject(1, "irq_alloc", (64,)))
+    alone.run(3000)
+    np.testing.assert_array_equal(recording.session.machine.state, alone.session.machine.state)
+
+
+def test_a_second_option_leaves_the_first_one_changed():
+    recording = recording_of(SMALL)
+    for name, value in (("FREE_TO_TAIL", 1), ("MIN_PARTIAL", 7)):
+        recording.change(SetOption(name, value))
+    options = recording.session.booted.program.options
+    assert (options["FREE_TO_TAIL"].value, options["MIN_PARTIAL"].value) == (1, 7)
+    asked = Session(replace(SMALL, options={"FREE_TO_TAIL": 1, "MIN_PARTIAL": 7}))
+    np.testing.assert_array_equal(recording.session.machine.code, asked.machine.code)
+
+
+def test_bookmarks_of_branches_go_with_them_when_the_run_starts_again():
+    recording = recording_of(SMALL)
+    recording.run(2000)
+    recording.seek(1000)
+    recording.change(Inject(1, "irq_alloc", (64,)))
+    recording.bookmarks += [Bookmark(0, 2000, "main"), Bookmark(1, 1000, "gone")]
+    recording.boot()
+    assert recording.bookmarks == [Bookmark(0, 2000, "main")]

@@ -18,7 +18,7 @@ from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session
 from slubviz.model.snapshot_builder import call_stack
 from slubviz.model.travel import timeline
-from slubviz.model.travel.activity import ENTRIES, SLOW_ROOTS, Activity
+from slubviz.model.travel.activity import ENTRIES, SLOW_ROOTS, Activity, activity_of_micro_ops
 from slubviz.model.travel.changes import Inject
 from slubviz.model.travel.heat import trace_heat
 from slubviz.model.travel.object_history import ObjectEvent, object_history
@@ -238,6 +238,46 @@ def test_slow_path_marks_are_at_entries():
         assert activity(recording.session, cpu)[0] == Activity.FAST_PATH
 
 
+@pytest.mark.parametrize(
+    ("kernel", "slow", "fast"),
+    [
+        (
+            "slub",
+            "__slab_alloc __slab_free new_slab deactivate_slab get_partial rmqueue_bulk",
+            "kmalloc kfree slab_alloc",
+        ),
+        (
+            "slub-2.6.25",
+            "__slab_alloc unfreeze_slab add_partial_to __alloc_pages",
+            "kmalloc slab_free get_slab",
+        ),
+        (
+            "slub-cpu-partial",
+            "__slab_alloc ___slab_alloc __slab_free deactivate_slab allocate_slab",
+            "kfree slab_alloc",
+        ),
+        (
+            "slab",
+            "cache_alloc_refill cache_flusharray cache_grow alloc_slabmgmt free_remote drain_array",
+            "kmalloc kmem_cache_free __cache_free",
+        ),
+    ],
+)
+def test_which_functions_are_slow(kernel, slow, fast):
+    program = Session(replace(SMALL, kernel=kernel)).booted.program
+    classes = activity_of_micro_ops(program)
+    for names, wanted in (
+        (slow, Activity.SLOW_PATH),
+        (fast, Activity.FAST_PATH),
+        ("test_alloc irq_alloc", Activity.WORKLOAD),
+    ):
+        for name in names.split():
+            function = program.function(name)
+            own = program.spans[:, 5] == function.index
+            # Where it is expanded in others too, its own part is of that kind wherever it has a say.
+            assert {int(kind) for kind in classes[own]} == {int(wanted)}, name
+
+
 def test_a_stop_ends_everything_early():
     recording = recorded(SMALL)
     stop = threading.Event()
@@ -274,10 +314,15 @@ def test_heat_of_one_cpu_is_all_of_its_time():
     heat = trace_heat(recording, 0, recording.end)
     assert heat.cycles == pytest.approx(recording.session.machine.clock_millicycles / 1000)
     assert heat.wait_cycles == 0
-    program = recording.session.booted.program
-    body = program.function("kfree")
-    line = int(program.spans[body.entry_pc, 1])
-    assert heat.of_line(body.file, line).times == 20  # once an object
+    source = recording.session.booted.program.sources["tests_a_to_f.py"].splitlines()
+    free = heat.of_line("tests_a_to_f.py", 1 + source.index("            kfree(kept.of[i])"))
+    assert (free.times, free.micro_ops) == (20, 80)  # once an object, four micro-ops each
+    source = recording.session.booted.program.sources["slub.py"].splitlines()
+    first = heat.of_line(
+        "slub.py",
+        1 + source.index("    if size > KMALLOC_MAX:", source.index("def kmalloc(size, gfpflags) -> ptr:")),
+    )
+    assert first.times == 21  # the test's 20 and the interrupt's
 
 
 # --- histories ----------------------------------------------------------------------------------------
@@ -343,8 +388,10 @@ def test_a_history_says_who_did_it():
     assert recording.session.booted.program is not None
 
 
-def test_objects_of_bulk_calls_have_a_history():
-    recording = recorded(SPECS[-1])
+@pytest.mark.parametrize("form", [0, 1, 2])
+def test_objects_of_bulk_calls_have_a_history(form):
+    """In form 0 the bulk functions call the single ones; the object is handed out once all the same."""
+    recording = recorded(replace(SPECS[-1], options={"BULK": form}))
     kernel = recording.session.booted
     recording.seek(recording.end * 9 // 10)  # slabs that are empty at the end are given back
     found: list[ObjectEvent] = []

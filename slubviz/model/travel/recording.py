@@ -2,9 +2,9 @@
 
 A run is a pure function of its session and of the changes made to it, so nothing of it needs to be written
 down while it runs: a position is reached by restoring the nearest checkpoint before it and running again
-from there.  Checkpoints are made while the run is recorded, at a rate that costs about a tenth of its time,
-and given up evenly when the memory budget is used up.  For steps back one more is made shortly before the
-place at which the user looks.
+from there.  Checkpoints are made while the run is recorded, at a rate that costs an eighth of its time, a
+quarter at most, and given up evenly when the memory budget is used up.  For steps back one more is made
+shortly before the place at which the user looks.
 
 A *position* is the number of micro-ops that all CPUs have executed since the start.  What is seen at a
 position includes the changes made there, and, where the kernel program failed, its fault.
@@ -74,11 +74,12 @@ class Recording:
         self.session = session
         self.bookmarks: list[Bookmark] = []
         self._budget_bytes = budget_bytes
-        self._booted = False
 
     # --- life ---------------------------------------------------------------------------------------
     def boot(self) -> None:
-        """Boot the session and keep its start.  Bookmarks stay; branches and changes are forgotten.
+        """Boot the session and keep its start.
+
+        Branches, changes and bookmarks in branches are forgotten; bookmarks in the first branch stay.
 
         Raises
         ------
@@ -86,6 +87,7 @@ class Recording:
             As ``Session.boot``.
         """
         self.session.boot()
+        self.bookmarks[:] = [mark for mark in self.bookmarks if mark.branch == 0]
         self._pool = CheckpointPool(self._budget_bytes, self.session.machine.state)
         self._kept = CheckpointList()
         self._branches = [Branch(0, None, 0, (), "main", 0)]
@@ -97,7 +99,6 @@ class Recording:
         self._rate = _FIRST_RATE
         self._add_seconds = 0.002
         self._since_kept = 0.0  # seconds of running, without those of other programs
-        self._booted = True
         self._keep()
 
     # --- looking ----------------------------------------------------------------------------------
@@ -321,8 +322,8 @@ class Recording:
 
         Raises
         ------
-        ChangeError
-            If that is impossible here; nothing has changed then.
+        UserError
+            If that is impossible here (ChangeError) or always; nothing has changed then.
         """
         if self.session.finished:
             raise ChangeError("the run is finished here: go back to a moment at which it runs")
@@ -376,11 +377,13 @@ class Recording:
 
     def rename(self, number: int, name: str) -> None:
         """Give a branch another name."""
-        self._branches[number] = replace(self._branches[number], name=name)
+        self._branches[number] = self._branches[number].renamed(name)
 
     def _fork(self, position: int) -> None:
-        number = len(self._branches)
-        self._branches.append(Branch(number, self._branch, position, (), f"branch {number}", position))
+        number, parent = len(self._branches), self.branch
+        while parent.parent is not None and position < parent.fork_position:
+            parent = self._branches[parent.parent]  # whose past this moment belongs to
+        self._branches.append(Branch(number, parent.number, position, (), f"branch {number}", position))
         self._overviews[number] = self._overviews[self._branch].copy()
         self._overviews[number].truncate(position)
         self._branch = number
