@@ -12,6 +12,7 @@ from slubviz.cli.gui import gui
 from slubviz.cli.listing import list_names
 from slubviz.cli.replay import replay
 from slubviz.cli.run import run
+from slubviz.cli.scenario import scenario
 from slubviz.cli.source import source
 
 
@@ -32,6 +33,7 @@ def cli(context: click.Context) -> None:
 
 cli.add_command(run)
 cli.add_command(replay)
+cli.add_command(scenario)
 cli.add_command(list_names)
 cli.add_command(source)
 cli.add_command(bench)
