@@ -49,11 +49,12 @@ def replay(file: str, to: str | None, csv: str | None, as_json: bool) -> None:
     """
     position = None if to is None else selection.parse_count(to, "--to", 0, _HIGHEST_POSITION)
     if csv is not None:
-        check_writable([csv])
+        check_writable([csv], inputs=[file])
+    from slubviz.model.scenarios.job import scenario_session
     from slubviz.model.travel.session_file import load_session  # loads the engine
 
     with _share_reporter() as report:
-        loaded = load_session(file, progress=report)
+        loaded = load_session(file, progress=report, scenario_session=scenario_session)
     if position is not None:
         _go_to(loaded.recording, position)
     if csv is not None:

@@ -167,7 +167,8 @@ def run(
     kernel_names = _kernel_names(kernels, patches)
     option_values = selection.parse_options(options)
     outputs = _Outputs(csv, counters, png, record)
-    check_writable(outputs.paths())
+    read = [machine, *(name.partition("[")[0] for name in kernel_names)]
+    check_writable(outputs.paths(), inputs=read)
     runner = backend.load_runner()
     request = RunRequest(
         machine=machine,

@@ -20,19 +20,26 @@ from slubviz.model.errors import OutputError, RequestError, quoted_path
 _TEMPORARY_PREFIX = ".slubviz-"
 
 
-def check_writable(paths: Iterable[str | os.PathLike[str]]) -> None:
+def check_writable(
+    paths: Iterable[str | os.PathLike[str]], inputs: Iterable[str | os.PathLike[str]] = ()
+) -> None:
     """Fail now if one of ``paths`` could not be written later.
 
     Existing files stay as they are; a probe file is made and removed in each folder.
+
+    Parameters
+    ----------
+    inputs : what is read, which no output may take the place of; names that are no paths of files do no harm
 
     Raises
     ------
     OutputError
         One line naming the file, the reason and what to do.
     RequestError
-        If two paths stand for one regular file.
+        If two paths stand for one regular file, or one for an input.
     """
     seen: set[Path] = set()
+    read = [path for path in map(os.fspath, inputs) if _is_path(path) and os.path.isfile(path)]
     for given in paths:
         text = os.fspath(given)
         target = _resolve(text)
@@ -44,6 +51,13 @@ def check_writable(paths: Iterable[str | os.PathLike[str]]) -> None:
             raise RequestError(f"{quoted_path(text)} is named for two outputs: give each its own file")
         seen.add(target)
         _check_regular(text, target)
+        if target.exists() and any(os.path.samefile(target, path) for path in read):
+            raise RequestError(f"{quoted_path(text)} is read here: give another file to write")
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name stands for a file, rather than for a known kernel, machine or scenario."""
+    return os.sep in name or bool(os.path.splitext(name)[1])
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:

@@ -11,12 +11,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 
 from slubviz.model.atomic_file import write_atomic
 from slubviz.model.errors import UserError
@@ -24,10 +25,15 @@ from slubviz.model.snapshot import Snapshot
 from slubviz.model.workload import Sweep
 from slubviz.views.bridge import Bridge
 from slubviz.views.export import picture_of, png_bytes
-from slubviz.views.job import Catalog, JobSpec, SessionFactory, SessionLike
-from slubviz.views.main_window import MainWindow, ThemeMode
+from slubviz.views.job import Catalog, JobSpec, RecordingFactory, RecordingLike
+from slubviz.views.looks import Looks
+from slubviz.views.main_window import MainWindow
+from slubviz.views.real_travel import RealTravel
 from slubviz.views.slab_summary import summarise
 from slubviz.views.theme import text_font
+from slubviz.views.theme_mode import ThemeMode
+from slubviz.views.travel_model import TravelModel
+from slubviz.views.traveller import Traveller
 from slubviz.views.worker import ViewUpdate, WorkerState
 
 _NAME = "slubviz"
@@ -123,7 +129,7 @@ def main(
     theme: str = "system",
     scale: float = 1.0,
     *,
-    make_session: SessionFactory | None = None,
+    make_recording: RecordingFactory | None = None,
     catalog: Catalog | None = None,
 ) -> int:
     """Show the window until it is closed; the exit code.
@@ -136,20 +142,21 @@ def main(
     mode = _theme_mode(theme)
     _apply_scale(scale)
     application = configured_application()
-    bridge = Bridge(make_session or real_session)
+    bridge = Bridge(make_recording or real_recording, model=_model_for(make_recording))
     settings = QSettings(_NAME, _NAME)
     window = MainWindow(bridge, catalog or real_catalog(), job, mode, settings)
     window.show()
     bridge.start()
     with _signals_close(window):
         code = application.exec()
-        window.close()  # does nothing if it is what ended the loop; ends every thread and process
+        # Does nothing if that is what ended the loop; ends every thread and process.
+        window.close_without_asking()
         bridge.shutdown()
     return int(code)
 
 
 @contextmanager
-def _signals_close(window: QWidget) -> Iterator[None]:
+def _signals_close(window: MainWindow) -> Iterator[None]:
     """Ctrl-C and SIGTERM close the window; the signal is raised again when it has closed.
 
     An exception from a handler would be lost in whichever Qt callback runs at that moment.
@@ -158,7 +165,7 @@ def _signals_close(window: QWidget) -> Iterator[None]:
 
     def close(number: int, _frame: object) -> None:
         received.append(number)
-        window.close()
+        window.close_without_asking()  # nobody may be there to be asked
 
     heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, close) for number in heard}
@@ -178,7 +185,7 @@ def screenshot(
     theme: str,
     spec: JobSpec,
     *,
-    make_session: SessionFactory | None = None,
+    make_recording: RecordingFactory | None = None,
     catalog: Catalog | None = None,
     scale: float | None = None,
 ) -> None:
@@ -212,27 +219,29 @@ def screenshot(
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
         _apply_scale(factor)
     configured_application()
-    session = (make_session or real_session)(spec)
-    session.boot()
-    run_to_telling_moment(session)
-    window = MainWindow(Bridge(make_session or real_session), catalog or real_catalog(), spec, mode)
+    recording = (make_recording or real_recording)(spec)
+    recording.boot()
+    run_to_telling_moment(recording)
+    bridge = Bridge(make_recording or real_recording)  # never started: the picture has been taken already
+    window = MainWindow(bridge, catalog or real_catalog(), spec, mode)
     window.resize(round(width / factor), round(height / factor))
     window.show()
-    window.show_update(update_of(session, spec))
+    window.show_update(update_of(recording, spec, _model_for(make_recording)))
     QApplication.processEvents()
     image = picture_of(window, factor)
     window.close()
     write_atomic(path, png_bytes(image.copy(0, 0, width, height)))
 
 
-def run_to_telling_moment(session: SessionLike) -> None:
+def run_to_telling_moment(recording: RecordingLike) -> None:
     """Run until a measured phase is well under way, if possible with CPUs that wait for a lock."""
+    session = recording.session
     while not (session.finished or session.fault or _late_enough(session.snapshot())):
-        session.run(_COARSE_MICRO_OPS)
+        recording.run(_COARSE_MICRO_OPS)
     for _ in range(_FINE_TRIES):
         if session.finished or session.fault or any(lock.waiters for lock in session.snapshot().locks):
             return
-        session.run(_FINE_MICRO_OPS)
+        recording.run(_FINE_MICRO_OPS)
 
 
 def _late_enough(snapshot: Snapshot) -> bool:
@@ -242,8 +251,9 @@ def _late_enough(snapshot: Snapshot) -> bool:
     return sum(cpu.operations for cpu in snapshot.cpus) >= _SCREENSHOT_SHARE * phase.operations_total
 
 
-def update_of(session: SessionLike, spec: JobSpec) -> ViewUpdate:
+def update_of(recording: RecordingLike, spec: JobSpec, model: TravelModel | None = None) -> ViewUpdate:
     """The update that the worker would publish for a paused session."""
+    session = recording.session
     snapshot = session.snapshot()
     files = {frame.file for cpu in snapshot.cpus for frame in cpu.frames}
     files |= {cpu.span.file for cpu in snapshot.cpus if cpu.span is not None}
@@ -254,6 +264,10 @@ def update_of(session: SessionLike, spec: JobSpec) -> ViewUpdate:
         if session.finished
         else WorkerState.PAUSED
     )
+    used = model or TravelModel()
+    traveller = Traveller(used)
+    traveller.take(recording)
+    travel = Looks(used).view(traveller, 0, fast=False)
     return ViewUpdate(
         state=state,
         job=spec,
@@ -261,6 +275,7 @@ def update_of(session: SessionLike, spec: JobSpec) -> ViewUpdate:
         summary=summarise(snapshot.slabs),
         sources={file: tuple(session.source_text(file).splitlines()) for file in sorted(files)},
         results=tuple(session.results),
+        travel=replace(travel, clock_cycles=snapshot.clock_cycles),
     )
 
 
@@ -275,12 +290,18 @@ def configured_application() -> QApplication:
     return application
 
 
-def real_session(job: JobSpec) -> SessionLike:
-    """A session of the model for a job."""
+def _model_for(make_recording: RecordingFactory | None) -> TravelModel:
+    """The model that goes with the recordings: a test's own ones have no program."""
+    return RealTravel() if make_recording is None else TravelModel()
+
+
+def real_recording(job: JobSpec) -> RecordingLike:
+    """A recorded session of the model for a job."""
     from slubviz.model.requests import SessionSpec
     from slubviz.model.session import Session  # late: loads the engine
+    from slubviz.model.travel.recording import Recording
 
-    return Session(SessionSpec(**asdict(job), warm_up=True))
+    return Recording(Session(SessionSpec(**asdict(job), warm_up=True, handlers=True)))
 
 
 def real_catalog() -> Catalog:
@@ -288,6 +309,7 @@ def real_catalog() -> Catalog:
     from slubviz.model import requests
     from slubviz.model.kernels import KERNELS
     from slubviz.model.plan import WORKLOADS
+    from slubviz.model.scenarios import known_scenarios
 
     def sweep(test: str) -> Sweep:
         return WORKLOADS[test].sweep if test in WORKLOADS else Sweep.SIZE
@@ -299,6 +321,7 @@ def real_catalog() -> Catalog:
         points=requests.default_sizes,
         sweep=sweep,
         faulty=frozenset(name for name, kernel in KERNELS.items() if kernel.faulty),
+        scenarios=cache(known_scenarios),
     )
 
 

@@ -1,4 +1,4 @@
-"""The bar on top: what to run, the buttons, the speed.
+"""The bar on top: what to run, and the buttons that start it.
 
 Knows the catalog and a JobSpec; emits signals when the user changes something and otherwise does
 nothing by itself.
@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QSizePolicy,
-    QSlider,
     QSpinBox,
     QStyle,
     QStyleOptionComboBox,
@@ -29,14 +28,15 @@ from PySide6.QtWidgets import (
 
 from slubviz.model.errors import UserError
 from slubviz.model.workload import Sweep
-from slubviz.views import numbers, speed
+from slubviz.views import numbers
 from slubviz.views.icons import icon
 from slubviz.views.job import Catalog, JobSpec
 from slubviz.views.theme import LIGHT, Theme
 
 _FIELD_HEIGHT = 28
-#: On a narrower bar the buttons have no text, so that all of the speed field is inside.
-_TEXT_BUTTONS_PIXELS = 1160
+_BUTTONS = ("run", "reset")
+#: On a narrower bar the buttons have no text, so that the names in the fields can be read.
+_TEXT_BUTTONS_PIXELS = 900
 _MOST_OPS = 1_000_000
 #: Sizes that are no powers of two but have caches of their own.
 _MORE_SIZES = (96, 192)
@@ -68,10 +68,9 @@ def _digits(text: str) -> str:
 
 
 class ControlBar(QFrame):
-    """Fields, buttons and the speed slider."""
+    """Fields, and the buttons that start what they say; the rest is in the transport bar below."""
 
     job_changed = Signal(object)  # JobSpec
-    speed_changed = Signal(float)  # micro-ops per second
 
     def __init__(
         self, catalog: Catalog, actions: Mapping[str, QAction], job: JobSpec, parent: QWidget | None = None
@@ -90,8 +89,6 @@ class ControlBar(QFrame):
         self.size_box = ElidedCombo()
         self.size_caption = _caption("Size")
         self.ops = CountBox()
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self._speed_label = QLabel()
         self.buttons: dict[str, QToolButton] = {}
         self._build(actions)
         self.set_job(job)
@@ -132,22 +129,6 @@ class ControlBar(QFrame):
         self.ops.setValue(job.ops)
         self._quiet = before
 
-    def rate(self) -> float:
-        """The chosen speed in micro-ops per second; infinity for no limit."""
-        return speed.rate_of(self.slider.value())
-
-    def speed_text(self) -> str:
-        """The label beside the slider."""
-        return self._speed_label.text()
-
-    def change_speed(self, steps: int) -> None:
-        """Move the slider."""
-        self.slider.setValue(self.slider.value() + steps)
-
-    def set_unlimited(self) -> None:
-        """Move the slider to its end."""
-        self.slider.setValue(speed.UNLIMITED)
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         style = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
@@ -162,13 +143,6 @@ class ControlBar(QFrame):
         self.ops.setAccessibleName("Operations per CPU")
         self.ops.setToolTip("Measured operations of each CPU")
         self.ops.setKeyboardTracking(False)
-        self.slider.setRange(0, speed.UNLIMITED)
-        self.slider.setPageStep(3)
-        self.slider.setValue(speed.START)
-        self.slider.setAccessibleName("Speed")
-        self.slider.setToolTip("From one micro-op a second to as fast as this computer can")
-        self.slider.setMinimumWidth(120)
-        self._speed_label.setMinimumWidth(self.fontMetrics().horizontalAdvance("500 M micro-ops/s") + 4)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(16, 8, 16, 8)
         layout.setSpacing(8)
@@ -182,10 +156,8 @@ class ControlBar(QFrame):
             label = _caption(caption) if isinstance(caption, str) else caption
             layout.addLayout(_captioned(label, field), stretch)
         layout.addSpacing(8)
-        for name in ("run", "pause", "step", "reset"):
+        for name in _BUTTONS:
             layout.addWidget(self._button(name, actions[name]), 0, Qt.AlignmentFlag.AlignBottom)
-        layout.addSpacing(8)
-        layout.addLayout(self._speed_field(), 2)
 
     def _button(self, name: str, action: QAction) -> QToolButton:
         button = QToolButton()
@@ -198,27 +170,12 @@ class ControlBar(QFrame):
         self.buttons[name] = button
         return button
 
-    def _speed_field(self) -> QVBoxLayout:
-        head = QHBoxLayout()
-        head.addWidget(_caption("Speed"))
-        head.addStretch(1)
-        self._speed_label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        head.addWidget(self._speed_label)
-        field = QVBoxLayout()
-        field.setSpacing(2)
-        field.addLayout(head)
-        self.slider.setFixedHeight(_FIELD_HEIGHT)
-        field.addWidget(self.slider)
-        self._speed_label.setText(speed.label_of(self.slider.value()))
-        return field
-
     def _connect(self) -> None:
         for combo in (self.machine, self.test):
             combo.currentIndexChanged.connect(self._points_changed)
         self.kernel.currentIndexChanged.connect(self._announce)
         self.size_box.currentIndexChanged.connect(self._point_chosen)
         self.ops.valueChanged.connect(self._announce)
-        self.slider.valueChanged.connect(self._speed_moved)
 
     def _sweep(self) -> Sweep:
         return self._catalog.sweep(str(self.test.currentData()))
@@ -241,10 +198,6 @@ class ControlBar(QFrame):
     def _announce(self) -> None:
         if not self._quiet:
             self.job_changed.emit(self.job())
-
-    def _speed_moved(self, position: int) -> None:
-        self._speed_label.setText(speed.label_of(position))
-        self.speed_changed.emit(speed.rate_of(position))
 
     def _choose_points(self, points: tuple[int, ...]) -> None:
         sweep = self._sweep()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 
@@ -29,6 +29,8 @@ from slubviz.views.worker import ViewUpdate, WorkerState
 #: Above this speed the cards change faster than one can read: they are shown less often.
 _READABLE_RATE = 2_000.0
 _CARDS_EVERY = 4
+#: Milliseconds between two pictures of what is slow to paint and not looked at while things move.
+_REST_MILLISECONDS = 150
 #: Below this speed one can follow whose turn is next.
 _FOLLOWED_RATE = 1_000.0
 
@@ -53,6 +55,11 @@ class Dashboard(QWidget):
         self._right = QSplitter(Qt.Orientation.Vertical)
         self._shown_state = WorkerState.EMPTY
         self._updates = 0
+        self._rest: ViewUpdate | None = None
+        self._rest_timer = QTimer(self)
+        self._rest_timer.setSingleShot(True)
+        self._rest_timer.setInterval(_REST_MILLISECONDS)
+        self._rest_timer.timeout.connect(self._show_rest)
         self._placed = False
         self._build()
 
@@ -66,9 +73,9 @@ class Dashboard(QWidget):
         snapshot = update.snapshot
         self.map.show_slabs(snapshot, update.summary)
         self.locks.show_locks(snapshot)
-        self.plot.show_progress(snapshot, update.results[-1] if update.results else None)
-        self.results.set_rows(result_rows(update.results))
-        self.counters.set_rows(counter_rows(snapshot.counters) if snapshot else [])
+        self._rest = update
+        if not self._rest_timer.isActive():
+            self._show_rest()
         if self._cards_are_due(update):
             self.cpus.show_cpus(snapshot, update.sources, pace_of(update))
             self._cpu_panel.set_info(self.cpus.facts())
@@ -77,7 +84,18 @@ class Dashboard(QWidget):
         self._map_panel.set_title(map_title(snapshot))
         self._map_panel.set_info(self.map.facts())
         self._lock_panel.set_info(self.locks.facts())
+
+    def _show_rest(self) -> None:
+        """Plot and tables: at once, then again when some time has passed and there is something newer."""
+        update, self._rest = self._rest, None
+        if update is None:
+            return
+        snapshot = update.snapshot
+        self.plot.show_progress(snapshot, update.results[-1] if update.results else None)
+        self.results.set_rows(result_rows(update.results))
+        self.counters.set_rows(counter_rows(snapshot.counters) if snapshot else [])
         self._plot_panel.set_info(self.plot.facts())
+        self._rest_timer.start()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

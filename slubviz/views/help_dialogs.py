@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QLabel, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QLabel,
+    QLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 import slubviz
 from slubviz.views.actions import ACTIONS, plain_text
@@ -12,13 +21,20 @@ _MOUSE = (
     ("Point at a slab", "Facts of the slab and of the object under the pointer"),
     ("Point at a CPU", "Its whole call stack, next micro-op and clock"),
     ("Click a CPU", "More of its source; click again for less"),
+    ("Drag on the timeline", "Scrub; the wheel zooms, a click on a mark goes there"),
+    ("Click a slab or an object", "On the page Steps: its facts in the inspector"),
+    ("Click beside a source line", "A breakpoint there, or none"),
 )
+
+#: Height of the Keys window, of the window's; and in pixels, at least.
+_KEYS_SHARE, _LOWEST_KEYS = 0.9, 400
 
 
 def keys_dialog(parent: QWidget) -> QDialog:
     """All keys, made from the table of actions, and what the mouse does."""
     dialog, layout = _dialog(parent, "Keys")
-    grid = QGridLayout()
+    table = QWidget()
+    grid = QGridLayout(table)
     grid.setHorizontalSpacing(24)
     grid.setVerticalSpacing(4)
     rows = [(spec.shortcut, plain_text(spec), spec.tooltip) for spec in ACTIONS if spec.shortcut]
@@ -31,7 +47,15 @@ def keys_dialog(parent: QWidget) -> QDialog:
         grid.addWidget(_label(what, "headline"), row, 0, 1, 2)
         grid.addWidget(_label(text, "muted"), row, 2)
     grid.setRowMinimumHeight(len(rows), 12)
-    layout.insertLayout(0, grid)
+    # More rows than a small screen is high.
+    scroll = QScrollArea()
+    scroll.setWidgetResizable(True)
+    scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    scroll.setWidget(table)
+    layout.insertWidget(0, scroll)
+    height = min(table.sizeHint().height() + 90, round(parent.height() * _KEYS_SHARE))
+    dialog.resize(table.sizeHint().width() + 80, max(height, _LOWEST_KEYS))
     return dialog
 
 

@@ -7,10 +7,21 @@ The number of draw calls depends on the number of groups, not on the number of s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QHelpEvent, QImage, QPainter, QPaintEvent, QResizeEvent
+import numpy as np
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFont,
+    QFontMetrics,
+    QHelpEvent,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from slubviz.hw.isa import CpuState
@@ -36,10 +47,15 @@ _OBJECT_TEXT_SLAB = {
 #: Families whose free objects wait in arrays, and whose slabs belong to nodes.
 ARRAY_FAMILIES = ("slab",)
 _ROW_HEIGHT_FOR_GROUPS = 36
+#: Outlines beyond that would hide the slabs, and take long to draw.
+MOST_MARKED = 1_000
 
 
 class SlabMap(QWidget):
     """Shows the slabs of a snapshot."""
+
+    object_clicked = Signal(int, int)  # page frame of its slab, number of the object
+    slab_clicked = Signal(int)  # page frame; a click between its objects
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,6 +67,7 @@ class SlabMap(QWidget):
         self._layout: MapLayout | None = None
         self._seen_active: list[bool] = []
         self._no_objects = False
+        self._marked: frozenset[int] = frozenset()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(280, 160)
         self.setAccessibleName("Slab map")
@@ -81,6 +98,12 @@ class SlabMap(QWidget):
         self._note_objects(snapshot)
         self._snapshot, self._summary = snapshot, summary
         self._refresh()
+
+    def set_marked(self, page_frames: Collection[int]) -> None:
+        """Outline the slabs at some page frames, e.g. those that another run does not have like that."""
+        if self._marked != set(page_frames):
+            self._marked = frozenset(page_frames)
+            self.update()
 
     def facts(self) -> str:
         """One line about the cache, for the panel's head."""
@@ -141,6 +164,29 @@ class SlabMap(QWidget):
         painter.drawImage(QPoint(0, 0), image)
         for row in self._layout.rows:
             self._draw_label(painter, row)
+        if self._marked:
+            self._draw_marks(painter)
+
+    def _draw_marks(self, painter: QPainter) -> None:
+        painter.setPen(QPen(self._theme.color("difference"), 2))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRects(self.marked_places())
+
+    def marked_places(self) -> list[QRectF]:
+        """Where the outlined slabs are, in logical pixels; at most ``MOST_MARKED``."""
+        if self._layout is None or self._snapshot is None:
+            return []
+        unit, frames = self._unit(), self._snapshot.slabs.page_frame
+        marked = np.isin(frames, np.fromiter(self._marked, dtype=np.int64, count=len(self._marked)))
+        places: list[QRectF] = []
+        for grid in self._layout.grids:
+            style = grid.style
+            for place in np.flatnonzero(marked[grid.slabs])[: MOST_MARKED - len(places)].tolist():
+                row, column = divmod(place, grid.columns)
+                left, top = grid.x + column * style.pitch_x, grid.y + row * style.pitch_y
+                rect = QRectF(left / unit, top / unit, style.width / unit, style.height / unit)
+                places.append(rect.adjusted(-1, -1, 1, 1))
+        return places
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
@@ -152,13 +198,33 @@ class SlabMap(QWidget):
             return True
         return super().event(event)
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() is Qt.MouseButton.LeftButton:
+            self._click(event.position().toPoint())
+        super().mouseReleaseEvent(event)
+
+    def _click(self, position: QPoint) -> None:
+        index, object_number = self._place_at(position)
+        if index < 0 or self._snapshot is None:
+            return
+        slabs = self._snapshot.slabs
+        page_frame = int(slabs.page_frame[index])
+        if 0 <= object_number < int(slabs.objects[index]):
+            self.object_clicked.emit(page_frame, object_number)
+        else:
+            self.slab_clicked.emit(page_frame)
+
+    def _place_at(self, position: QPoint) -> tuple[int, int]:
+        # Slab and object at a position in logical pixels, -1 for none.
+        if self._layout is None:
+            return -1, -1
+        unit = self._unit()
+        return self._layout.place_at(int(position.x() * unit), int(position.y() * unit))
+
     def tooltip_at(self, position: QPoint) -> str:
         """The facts of the slab at a position in logical pixels; empty if none is there."""
-        if self._layout is None or self._snapshot is None or self._summary is None:
-            return ""
-        unit = self._unit()
-        index, object_number = self._layout.place_at(int(position.x() * unit), int(position.y() * unit))
-        if index < 0:
+        index, object_number = self._place_at(position)
+        if index < 0 or self._snapshot is None or self._summary is None:
             return ""
         slabs, family = self._snapshot.slabs, self._snapshot.family
         return slab_facts(slabs, self._summary, index, object_number, family)

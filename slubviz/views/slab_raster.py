@@ -169,6 +169,8 @@ def _scatter(pixels: Pixels, grid: Grid, places: IntArray, tiles: Pixels) -> Non
     height, width = tiles.shape[1:]
     # Tiles that stick out (a window of a few pixels) are left away rather than clipped.
     fits = (top + height <= pixels.shape[0]) & (left + width <= pixels.shape[1])
+    if not fits.any():
+        return
     windows = np.lib.stride_tricks.sliding_window_view(pixels, (height, width), writeable=True)
     windows[top[fits], left[fits]] = tiles[fits]
 

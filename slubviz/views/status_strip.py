@@ -17,10 +17,12 @@ _STATE_TEXT = {
     WorkerState.FINISHED: "Finished",
     WorkerState.FAULTED: "Stopped by a fault",
     WorkerState.MEASURED: "Measured; Run continues with the clean-up",
+    WorkerState.MOVING: "Searching…",
 }
 _STATE_COLOUR = {
     WorkerState.RUNNING: "cpu_running",
     WorkerState.LOADING: "accent",
+    WorkerState.MOVING: "accent",
     WorkerState.MEASURED: "accent",
     WorkerState.FAULTED: "cpu_waiting",
 }
@@ -46,6 +48,7 @@ class StatusStrip(QStatusBar):
         self.addWidget(self._hint, 1)
         self.addPermanentWidget(self._counts)
         self._colour = "text"
+        self._hint_text, self._note = "", ""
 
     @property
     def state_text(self) -> str:
@@ -74,11 +77,18 @@ class StatusStrip(QStatusBar):
 
     def show_hint(self, text: str) -> None:
         """Say something beside the state; empty to say nothing."""
-        self._hint.setText(text)
+        self._hint_text = text
+        self._hint.setText(text or self._note)
+
+    def show_note(self, text: str) -> None:
+        """Say what the last movement found, where no hint is in its place."""
+        self._note = text
+        self._hint.setText(self._hint_text or text)
 
     def show_update(self, update: ViewUpdate) -> None:
         """Show an update's state and numbers."""
-        self._state.setText(_STATE_TEXT[update.state])
+        backwards = update.travel.direction < 0
+        self._state.setText("Running backwards" if backwards else _STATE_TEXT[update.state])
         self._colour = _STATE_COLOUR.get(update.state, "text")
         self._paint_state()
         snapshot = update.snapshot

@@ -40,6 +40,7 @@ class Theme:
     slab_frozen: str
     slab_locked: str
     slab_chained: str
+    difference: str  #: of two runs that are compared
     # CPUs
     cpu_running: str
     cpu_waiting: str
@@ -133,6 +134,7 @@ LIGHT = Theme(
     slab_frozen="#111820",
     slab_locked="#c8401a",
     slab_chained="#8a3ea0",
+    difference="#b0235a",
     cpu_running="#0a7d5c",
     cpu_waiting="#b8400e",
     cpu_rendezvous="#8a4a86",
@@ -203,6 +205,7 @@ DARK = Theme(
     slab_frozen="#ffffff",
     slab_locked="#ff7a4d",
     slab_chained="#d29be8",
+    difference="#ff7fb0",
     cpu_running="#3ecf9e",
     cpu_waiting="#ff8a5c",
     cpu_rendezvous="#d79ad2",
@@ -324,6 +327,9 @@ def style_sheet_of(theme: Theme) -> str:
     QListWidget {{ background: {theme.panel}; border: 0; }}
     QListWidget::item {{ padding: 2px 6px; border-radius: 4px; }}
     QListWidget::item:selected {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    QCheckBox::indicator:unchecked, QListView::indicator:unchecked {{ border: 1px solid {theme.text_muted};
+        border-radius: 2px; background: {theme.panel}; width: 11px; height: 11px; }}
+    QCheckBox::indicator:unchecked:disabled {{ border-color: {theme.border}; }}
     QListWidget#breakpoints::indicator {{ width: 10px; height: 10px; border-radius: 7px;
         border: 2px solid {theme.breakpoint}; background: transparent; }}
     QListWidget#breakpoints::indicator:checked {{ background: {theme.breakpoint}; }}
@@ -334,6 +340,7 @@ def style_sheet_of(theme: Theme) -> str:
     QPushButton[command="true"]:pressed {{ background: {theme.sunken}; }}
     QPushButton[command="true"]:disabled {{ color: {theme.cpu_halted}; background: {theme.sunken}; }}
     QTreeView {{ background: {theme.panel}; border: 0; }}
+    QDialog#palette {{ background: {theme.window}; border: 1px solid {theme.text_muted}; }}
     QDockWidget {{ color: {theme.text}; }}
     QDockWidget::title {{ background: {theme.window}; padding: 4px 8px; }}
     QMainWindow::separator {{ background: {theme.window}; width: 6px; height: 6px; }}

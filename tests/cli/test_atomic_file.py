@@ -194,3 +194,15 @@ def test_two_outputs_cannot_be_one_file(tmp_path: Path) -> None:
 def test_impossible_names(name: str) -> None:
     with pytest.raises(OutputError, match="not a file name"):
         check_writable([name])
+
+
+def test_an_output_is_no_input_unless_that_is_the_name_of_something_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine.py", "slub"):
+        (tmp_path / name).write_bytes(b"text")
+    with pytest.raises(RequestError, match=r"mine\.py' is read here: give another file to write"):
+        check_writable([tmp_path / "mine.py"], inputs=["slub", "mine.py"])
+    check_writable(["slub", "new"], inputs=["slub", "mine.py", "none.py"])
+    assert names(tmp_path) == ["mine.py", "slub"]

@@ -202,3 +202,17 @@ def test_help_does_not_load_the_engine() -> None:
     text = "import sys, slubviz.cli as c; c.main(['replay', '-h']); assert 'numba' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_results_never_take_the_place_of_the_session(
+    saved: tuple[Path, Recording], call: Call, tmp_path: Path
+) -> None:
+    path, before = saved[0], saved[0].read_bytes()
+    (tmp_path / "link").symlink_to(path)
+    for target in (path, tmp_path / "link"):
+        assert call("replay", str(path), "--csv", str(target)) == (
+            2,
+            "",
+            f"slubviz: {str(target)!r} is read here: give another file to write\n",
+        )
+    assert path.read_bytes() == before

@@ -14,6 +14,8 @@ from slubviz.hw.isa import BREAK_BIT, WORDS, Status
 from slubviz.hw.machine import plain_engine
 from slubviz.model.errors import UserError
 from slubviz.model.requests import SessionSpec
+from slubviz.model.scenarios import load_scenario
+from slubviz.model.scenarios.run import ScenarioRun
 from slubviz.model.session import Session
 from slubviz.model.travel.bookmarks import Bookmark
 from slubviz.model.travel.changes import (
@@ -432,3 +434,17 @@ def test_bookmarks_of_branches_go_with_them_when_the_run_starts_again():
     recording.bookmarks += [Bookmark(0, 2000, "main"), Bookmark(1, 1000, "gone")]
     recording.boot()
     assert recording.bookmarks == [Bookmark(0, 2000, "main")]
+
+
+def test_a_deadlock_takes_no_change_and_the_moment_before_does():
+    recording = ScenarioRun(load_scenario("abba-deadlock")).play().recording
+    before = facts(recording)
+    assert "deadlock" in recording.session.fault
+    with pytest.raises(ChangeError, match="go back"):
+        recording.change(Inject(0, "irq_nothing"))
+    assert facts(recording) == before
+    assert len(recording.branches) == 1
+    recording.step_back()
+    assert recording.change(Inject(0, "irq_nothing")).number == 1
+    recording.run(10**9)
+    assert recording.position > recording.branch.fork_position + 1

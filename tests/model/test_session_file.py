@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -564,10 +565,7 @@ WRONG = [
     (set_at("cursor", "branch", value=3), "cursor.branch: 3 does not exist; the session has branches 0 to 2"),
     (set_at("cursor", "position", value=10**9), "cursor.position: is 1,000,000,000; branch 1 ends at"),
     (set_at("cursor", "position", value=-5), "cursor.position: is -5; give a whole number from 0 to"),
-    (
-        set_at("bookmarks", 0, "position", value=10**9),
-        "bookmarks[0].position: is 1,000,000,000; branch 0 ends at",
-    ),
+    (set_at("bookmarks", 0, "branch", value=3), "bookmarks[0].branch: 3 does not exist; the session has"),
     (
         set_at("bookmarks", 1, "note", value="\x07"),
         r"bookmarks[1].note: has the character '\x07', which no text has",
@@ -785,3 +783,46 @@ def test_bookmarks_are_kept_in_order_and_have_names_of_their_own() -> None:
     assert remove_bookmark(marks, "finish").position == 9
     assert len(marks) == 2
     assert add_bookmark(marks, 0, 3).name == "bookmark 4"
+
+
+def test_a_key_given_twice_among_very_many_is_told_at_once() -> None:
+    """A pair by pair search would take hours."""
+    keys = ",".join(f'"k{number}":0' for number in range(500_000))
+    with pytest.raises(SessionFileError, match="the key 'k9' is given twice"):
+        decode(f'{{{keys},"k9":1}}'.encode())
+
+
+def test_an_option_value_that_is_out_of_bounds_ends_its_branch(saved: dict[str, Any]) -> None:
+    document = copy.deepcopy(saved)
+    place = document["branches"][1]["changes"][0]["position"]
+    wrong = {"position": place, "kind": "set_option", "name": "MIN_PARTIAL", "value": -5}
+    document["branches"][1]["changes"][0] = wrong
+    mismatch = load_document(document).mismatch
+    assert mismatch is not None
+    assert "branches[1].changes[0] cannot be made: " in mismatch
+    assert "MIN_PARTIAL goes from 0" in mismatch
+
+
+def test_a_bookmark_ahead_of_a_run_that_was_started_again_is_kept(tmp_path: Path) -> None:
+    recording = Recording(Session(SessionSpec("e5345_8p", "slub", "D", (64,), ops=20, seed=1, cpus=2)))
+    recording.boot()
+    recording.run(1_000)
+    add_bookmark(recording.bookmarks, 0, 1_000, "here")
+    recording.boot()
+    save_session(recording, tmp_path / "again.slubviz")
+    loaded = load_session(tmp_path / "again.slubviz").recording
+    assert loaded.bookmarks == recording.bookmarks
+    loaded.switch(0, 1_000)
+    assert loaded.position == 1_000
+
+
+def test_a_pipe_that_nobody_writes_to_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.slubviz")
+    with pytest.raises(SessionFileError, match=r"pipe\.slubviz': is no regular file; give a session file$"):
+        read_session(tmp_path / "pipe.slubviz")
+
+
+def test_a_key_of_a_million_letters_is_told_in_a_short_line(saved: dict[str, Any]) -> None:
+    with pytest.raises(SessionFileError, match="is not known here") as caught:
+        decode(json.dumps({**saved, "a" * 1_000_000: 1}).encode())
+    assert len(str(caught.value)) < 400

@@ -15,7 +15,9 @@ from pytestqt.qtbot import QtBot
 from slubviz.views.app import configured_application
 from slubviz.views.bridge import Bridge
 from slubviz.views.job import JobSpec
-from slubviz.views.main_window import MainWindow, ThemeMode
+from slubviz.views.main_window import MainWindow
+from slubviz.views.session_files import Unsaved
+from slubviz.views.theme_mode import ThemeMode
 from tests.views.fake_session import FakeSession, fake_catalog, fake_job
 
 
@@ -39,9 +41,17 @@ class Lab:
         self.sessions: list[FakeSession] = []
         self._prepare = prepare
         self.saved_path = ""
+        self.opened_path = ""
+        self.unsaved = Unsaved.DISCARD
         self.bridge = Bridge(self._make)
         self.window = MainWindow(
-            self.bridge, fake_catalog(), job, ThemeMode.LIGHT, ask_path=lambda *_: self.saved_path
+            self.bridge,
+            fake_catalog(),
+            job,
+            ThemeMode.LIGHT,
+            ask_path=lambda *_: self.saved_path,
+            ask_open=lambda *_: self.opened_path,
+            ask_about_unsaved=lambda _window: self.unsaved,
         )
         self.window.resize(1280, 720)
         self.window.show()

@@ -30,6 +30,7 @@ from slubviz.model.snapshot import (
     SourceSpan,
 )
 from slubviz.views.job import Catalog, JobSpec
+from tests.views.fake_recording import FakeRecording
 
 MICRO_OPS_PER_OP = 12
 MICRO_OPS_PER_SECOND = 2_000_000
@@ -86,6 +87,7 @@ def fake_catalog() -> Catalog:
             "F": "remote frees",
         },
         points=lambda machine, test: SIZES,
+        scenarios=lambda: {"aba": "The ABA"},
     )
 
 
@@ -113,8 +115,8 @@ class _Moment:
     ended: bool
 
 
-class FakeSession:
-    """Has the methods of a session; see the module.
+class FakeSession(FakeRecording):
+    """Has the methods of a session and of its recording; see the module.
 
     Attributes
     ----------
@@ -143,6 +145,7 @@ class FakeSession:
         self.results: list[CellResult] = []
         self.cpus = spec.cpus or 8
         self.active = 1 if spec.test == "A" else self.cpus
+        self._start_recording()
 
     @property
     def finished(self) -> bool:
@@ -158,6 +161,8 @@ class FakeSession:
         self._note("boot")
         if self.boot_gate is not None:
             self.boot_gate.wait(30)
+        self._start_recording()
+        self._go(0)
 
     def run(self, micro_ops: int, *, stop_at_phase_end: bool = False) -> None:
         self._note("run")
@@ -170,10 +175,9 @@ class FakeSession:
         self._note("step")
         self._advance(1)
 
-    def reset(self) -> None:
-        self._note("reset")
-        self.micro_ops = 0
-        self.results = []
+    def _go(self, position: int) -> None:
+        self.micro_ops, self.results = 0, []
+        self._advance(position)
 
     def phase_view(self) -> PhaseView | None:
         self._note("phase_view")
@@ -222,6 +226,7 @@ class FakeSession:
         if self.fault_at is not None:
             last = min(last, self.fault_at)
         self.micro_ops = min(self.micro_ops + micro_ops, last)
+        self._recorded()
         ended = range(self.micro_ops // self._phase_micro_ops())
         measured = [index for index in ended if not (self.clean_up and index % 2)]
         self.results += [self._result(index) for index in measured[len(self.results) :]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +17,14 @@ from PySide6.QtWidgets import QWidget
 from slubviz.model.errors import UserError
 from slubviz.model.results import RUNS_COLUMNS, runs_csv
 from slubviz.views import app
+from slubviz.views import commands as C
 from slubviz.views.actions import make_actions
 from slubviz.views.app import run_to_telling_moment, run_window, screenshot, update_of
 from slubviz.views.control_bar import ControlBar
 from slubviz.views.export import export_csv
+from slubviz.views.session_files import Unsaved
 from slubviz.views.theme import LIGHT
+from slubviz.views.travel_model import TravelModel
 from slubviz.views.worker import WorkerState
 from tests.views.conftest import Lab
 from tests.views.fake_session import FakeSession, fake_catalog, fake_job
@@ -107,7 +112,7 @@ def test_nothing_measured_is_nothing_to_export(make_lab: MakeLab, tmp_path: Path
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_screenshot_has_the_asked_size_and_theme(tmp_path: Path, width: int, height: int, theme: str) -> None:
     path = tmp_path / "window.png"
-    screenshot(path, width, height, theme, fake_job(), make_session=FakeSession, catalog=fake_catalog())
+    screenshot(path, width, height, theme, fake_job(), make_recording=FakeSession, catalog=fake_catalog())
     image = QImage(str(path))
     assert (image.width(), image.height()) == (width, height)
     assert (image.pixelColor(width // 2, 4).lightness() < 80) == (theme == "dark")
@@ -119,7 +124,7 @@ def test_screenshot_has_the_asked_size_and_theme(tmp_path: Path, width: int, hei
 )
 def test_screenshot_refuses_nonsense(tmp_path: Path, width: int, height: int, theme: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        screenshot(tmp_path / "x.png", width, height, theme, fake_job(), make_session=FakeSession)
+        screenshot(tmp_path / "x.png", width, height, theme, fake_job(), make_recording=FakeSession)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,7 +170,8 @@ def test_the_command_line_gets_its_picture(tmp_path: Path, monkeypatch: pytest.M
         jobs.append(job)
         return FakeSession(job)
 
-    monkeypatch.setattr(app, "real_session", make)
+    monkeypatch.setattr(app, "real_recording", make)
+    monkeypatch.setattr(app, "RealTravel", TravelModel)
     monkeypatch.setattr(app, "real_catalog", fake_catalog)
     path = tmp_path / "window.png"
     assert run_window(Options(screenshot=str(path))) == 0
@@ -177,7 +183,7 @@ def test_the_command_line_gets_its_picture(tmp_path: Path, monkeypatch: pytest.M
 
 def test_scale_out_of_range_is_refused() -> None:
     with pytest.raises(UserError, match=r"scale 9: from 0.5 to 4"):
-        app.main(fake_job(), scale=9.0, make_session=FakeSession, catalog=fake_catalog())
+        app.main(fake_job(), scale=9.0, make_recording=FakeSession, catalog=fake_catalog())
 
 
 MakeBar = Callable[..., ControlBar]
@@ -251,3 +257,39 @@ def test_a_signal_closes_the_window_and_then_is_what_it_was(
         assert heard == [number]
     finally:
         signal.signal(number, before)
+
+
+def test_a_signal_does_not_ask_about_what_is_not_saved(make_lab: MakeLab) -> None:
+    lab = make_lab()
+    lab.do("step")
+    lab.until(lambda: lab.bridge.latest.travel.exists)
+    lab.bridge.send(C.AddBookmark("x"))
+    lab.until(lambda: lab.bridge.latest.travel.unsaved)
+    lab.unsaved = Unsaved.CANCEL
+    lab.window.close()
+    assert lab.window.isVisible()
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        with app._signals_close(lab.window):
+            signal.raise_signal(signal.SIGTERM)
+            lab.until(lambda: not lab.window.isVisible())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_an_empty_window_does_not_wait_for_the_engine() -> None:
+    program = (
+        "import sys\n"
+        "from slubviz.views.app import *\n"
+        "application = configured_application()\n"
+        "job = JobSpec('e5345_8p', 'slub', 'D', (64,), 200)\n"
+        "window = MainWindow(Bridge(real_recording), real_catalog(), job, ThemeMode.LIGHT)\n"
+        "window.show()\n"
+        "for page in range(window.views.count()):\n"
+        "    window.show_view(page)\n"
+        "    application.processEvents()\n"
+        "print('numba' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "False\n"

@@ -18,7 +18,7 @@ from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session
 from slubviz.model.snapshot import ObjectState, PhaseView, SlabTable
 from slubviz.views.actions import make_actions
-from slubviz.views.app import first_job, real_catalog, real_session
+from slubviz.views.app import first_job, real_catalog, real_recording
 from slubviz.views.control_bar import ControlBar
 from slubviz.views.dashboard import map_title
 from slubviz.views.job import JobSpec
@@ -126,7 +126,7 @@ def test_every_test_can_be_asked_for(make_bar: MakeBar, test: str) -> None:
     assert make_bar(job).job() == job
     assert (job.sizes == (64,)) == (WORKLOADS[test].sweep == Sweep.SIZE)
     assert (len(job.objects) == 14) == (test == "bulk")
-    session = real_session(job)
+    session = real_recording(job).session
     assert isinstance(session, Session)
     assert session.spec.test == test
 
@@ -183,9 +183,10 @@ def test_only_the_size_tables_ask_for_as_many_operations(test: str, ops: int, co
     ],
 )
 def test_cells_of_a_real_run_are_labelled(job: JobSpec, points: list[str]) -> None:
-    session = real_session(job)
-    session.boot()
-    session.run(1 << 40)
+    recording = real_recording(job)
+    recording.boot()
+    recording.run(1 << 40)
+    session = recording.session
     assert session.finished, session.fault
     rows = result_rows(session.results)
     assert [row[1] for row in rows] == points

@@ -158,7 +158,9 @@ class SetOption:
         Raises
         ------
         ChangeError
-            If there is no such option, or the program would have other code.
+            If the program would have other code, or the same as now.
+        UserError
+            If there is no such option, or it cannot have that value.
         """
         from slubviz.hw.isa import F_IMM, WORDS
         from slubviz.hw.pricing import machine_code
@@ -167,8 +169,8 @@ class SetOption:
         running = session.booted.program
         if self.name not in running.options:
             raise unknown_name("option of the kernel program", self.name, running.options)
-        values = {name: option.value for name, option in running.options.items()}
-        options = {name: values[name] for name in session.job.options if name in values}
+        # As they are now: options that were changed before stay so.
+        options = {name: option.value for name, option in running.options.items()}
         changed = compile_kernel(replace(session.job, options={**options, self.name: self.value}))
         kept = [column for column in range(WORDS) if column != F_IMM]
         before, after = (program.code.reshape(-1, WORDS) for program in (running, changed))

@@ -19,12 +19,8 @@ from slubviz.hw import layout as L
 from slubviz.hw.isa import BREAK_BIT, F_B, F_IMM, F_OP, WORDS, Op, Status
 from slubviz.hw.machine import Engine, IntArray, plain_engine
 from slubviz.model.lang import Program
+from slubviz.model.travel.breakpoint_search import ALLOCATING, object_entries
 from slubviz.model.travel.recording import Recording
-
-#: Functions that return an object, and those that take one, with the name of the parameter.
-_ALLOCATING = ("kmalloc", "kmalloc_node", "kmem_cache_alloc", "kmem_cache_alloc_node")
-_FREEING = ("kfree", "kmem_cache_free")
-_OBJECT_PARAMETERS = ("object", "objp", "x")
 
 _PIECE_MICRO_OPS = 1_000_000
 
@@ -180,16 +176,10 @@ def _count_micro_ops(program: Program) -> dict[int, int | None]:
 def _object_micro_ops(program: Program) -> tuple[dict[int, int], dict[int, int]]:
     """Returns of allocations and starts of frees, each with the register that holds the object."""
     rows = program.code.reshape(-1, WORDS)
-    returns, takes = {}, {}
+    returns = {}
     for function in program.functions:
-        if function.inline:
-            continue
-        if function.name in _ALLOCATING:
+        if function.name in ALLOCATING and not function.inline:
             for pc in range(function.entry_pc, function.end_pc):
                 if rows[pc, F_OP] == Op.RET and rows[pc, F_B] >= 0:
                     returns[pc] = int(rows[pc, F_B])
-        elif function.name in _FREEING:
-            register = next((i for i, name in enumerate(function.params) if name in _OBJECT_PARAMETERS), None)
-            if register is not None:
-                takes[function.entry_pc] = register
-    return returns, takes
+    return returns, object_entries(program)

@@ -329,6 +329,8 @@ class Recording:
             raise ChangeError("the run is finished here: go back to a moment at which it runs")
         position, failed = self.position, bool(self.session.fault)
         self._without_fault()
+        if self.session.fault:  # a deadlock or a broken invariant: no micro-op failed that could be another one
+            raise ChangeError("nothing can go on here: go back to a moment before the failure")
         before = self.session.machine.state.copy()
         progress = self.session.progress()
         try:

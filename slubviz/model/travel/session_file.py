@@ -8,6 +8,7 @@ out the states of the machine, the time line and results: all of them come out o
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -200,7 +201,10 @@ def read_session(path: str | os.PathLike[str]) -> SessionFile:
         One line: the file, the place in it, what is wrong.
     """
     try:
-        with open(path, "rb") as file:
+        # Without waiting: a pipe that nobody writes to must not hold up whoever opens files.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise SessionFileError(f"{quoted_path(path)}: is no regular file; give a session file")
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

@@ -453,6 +453,7 @@ def _check_fork(branch: SavedBranch, before: tuple[SavedBranch, ...], place: str
 
 
 def _check_places(file: SessionFile) -> None:
+    # A bookmark may be ahead: a run that was started again is not as long yet as it was.
     places = [(f"bookmarks[{i}]", mark.branch, mark.position) for i, mark in enumerate(file.bookmarks)]
     places.append(("cursor", file.cursor.branch, file.cursor.position))
     for place, branch, position in places:
@@ -461,7 +462,7 @@ def _check_places(file: SessionFile) -> None:
                 f"{place}.branch: {branch} does not exist; the session has branches 0 to "
                 f"{len(file.branches) - 1}"
             )
-        if position > file.branches[branch].end:
+        if place == "cursor" and position > file.branches[branch].end:
             raise SessionFileError(
                 f"{place}.position: is {position:,}; branch {branch} ends at "
                 f"{file.branches[branch].end:,} and cannot be at it"

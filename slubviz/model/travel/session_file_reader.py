@@ -67,8 +67,8 @@ def parse(data: bytes) -> Mapping[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise _Refused(f"the key {quoted(twice)} is given twice in one object")
     return made
 
@@ -112,7 +112,7 @@ class Reader:
 
     def path(self, key: str) -> str:
         """Where a key stands in the document."""
-        name = key if _NAME.fullmatch(key) else quoted(key)
+        name = key if len(key) <= 60 and _NAME.fullmatch(key) else quoted(key)
         return f"{self.place}.{name}" if self.place else name
 
     def has(self, key: str) -> bool:

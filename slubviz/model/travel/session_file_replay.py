@@ -22,8 +22,7 @@ from slubviz.model.kernels import KernelVariant, load_kernel
 from slubviz.model.machines import load_machine, machine_files
 from slubviz.model.requests import SessionSpec
 from slubviz.model.session import Session
-from slubviz.model.travel.bookmarks import Bookmark
-from slubviz.model.travel.changes import Change, ChangeError, Inject, Migrate, SetOption, WriteRegister
+from slubviz.model.travel.changes import Change, Inject, Migrate, SetOption, WriteRegister
 from slubviz.model.travel.recording import DEFAULT_BUDGET_BYTES, Recording
 from slubviz.model.travel.session_file_format import Proof, SessionFile, plain_text, sha256
 from slubviz.model.travel.session_file_reader import SessionFileError
@@ -36,6 +35,9 @@ _SCENARIO_FILE = re.compile(r"[^\s:]+\.scenario:")
 
 #: Words of the header that tell how the machine was stopped last, not where it is.
 _NOT_OF_THE_MOMENT = (L.H_STATUS, L.H_SKIP_BREAK)
+
+
+_CANCELLED = "opening the session was cancelled"
 
 
 class LoadCancelled(UserError):
@@ -265,11 +267,7 @@ class _Rebuilding:
         except _OtherRun as other:
             self._note(f"{other}; what follows it is left out")
         known = recording.branches
-        recording.bookmarks = [
-            Bookmark(mark.branch, min(mark.position, known[mark.branch].end), mark.name, mark.note)
-            for mark in file.bookmarks
-            if mark.branch < len(known)
-        ]
+        recording.bookmarks = [mark for mark in file.bookmarks if mark.branch < len(known)]
         self._to_cursor()
         if not self._first_difference:
             return None
@@ -278,8 +276,10 @@ class _Rebuilding:
     def _make(self, number: int) -> None:
         recording, saved = self._recording, self._file.branches[number]
         place = f"branches[{number}]"
-        if saved.parent is not None:
-            recording.switch(saved.parent, saved.fork_position)
+        if saved.parent is not None and not recording.switch(
+            saved.parent, saved.fork_position, stop=self._stop
+        ):
+            raise LoadCancelled(_CANCELLED)
         for i, change in enumerate(saved.changes):
             self._advance(change.position, f"{place}.changes[{i}].position")
             self._change(change, f"{place}.changes[{i}]", forks=number > 0 and i == 0)
@@ -301,7 +301,7 @@ class _Rebuilding:
             )
         try:
             recording.change(change.what)
-        except ChangeError as error:
+        except UserError as error:  # a change that is impossible there, or an option without that value
             raise _OtherRun(f"{place} cannot be made: {error}") from error
 
     def _advance(self, position: int, place: str) -> None:
@@ -314,7 +314,7 @@ class _Rebuilding:
                 self._progress(min(1.0, done / max(self._total, 1)))
 
         if not recording.seek(position, stop=self._stop, progress=report, prepare=False):
-            raise LoadCancelled("opening the session was cancelled")
+            raise LoadCancelled(_CANCELLED)
         self._done += max(0, recording.position - first)
         if recording.position != position:
             how = "fails" if recording.session.fault else "ends"
