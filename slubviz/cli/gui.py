@@ -43,6 +43,8 @@ class WindowOptions:
     width_pixels: int
     height_pixels: int
     screenshot: str | None
+    scenario: str | None = None  #: to play at first: a known one, or a file
+    session: str | None = None  #: a session file to open at first
 
 
 @click.command(short_help="Open the window.")
@@ -55,6 +57,10 @@ class WindowOptions:
 @click.option("--ops", default="10000", metavar="N", show_default=True, help="Operations per CPU.")
 @click.option("--seed", default="1", metavar="N", show_default=True, help="Seed of everything random.")
 @click.option("--cpus", default=None, metavar="N", help="CPUs; the machine's own number by default.")
+@click.option(
+    "--scenario", default=None, metavar="NAME|FILE", help="Play a scenario and show its first step."
+)
+@click.option("--session", default=None, metavar="FILE", help="Open a session file.")
 @click.option("--theme", default="system", metavar="THEME", show_default=True, help="system, light or dark.")
 @click.option("--scale", default="1", metavar="FACTOR", show_default=True, help="Size of text and controls.")
 @click.option(
@@ -72,6 +78,8 @@ def gui(
     ops: str,
     seed: str,
     cpus: str | None,
+    scenario: str | None,
+    session: str | None,
     theme: str,
     scale: str,
     screenshot: str | None,
@@ -94,12 +102,29 @@ def gui(
         width_pixels=selection.parse_count(width, "--width", 640, 16384),
         height_pixels=selection.parse_count(height, "--height", 400, 16384),
         screenshot=screenshot,
+        scenario=scenario,
+        session=session,
     )
+    if sum(name is not None for name in (scenario, session, screenshot)) > 1:
+        raise RequestError("--scenario, --session and --screenshot exclude each other: give one of them")
+    _check_opened(scenario, session)
     if screenshot is not None:
         check_writable([screenshot])
         os.environ["QT_QPA_PLATFORM"] = "offscreen"  # whatever the desktop prefers
     qt_check.require_display()
     context.exit(_start(options))
+
+
+def _check_opened(scenario: str | None, session: str | None) -> None:
+    """Refuse a file that cannot be opened before a window opens."""
+    if scenario is not None:
+        from slubviz.model.scenarios import load_scenario
+
+        load_scenario(scenario)
+    if session is not None:
+        from slubviz.model.travel.session_file import read_session
+
+        read_session(session)
 
 
 def _parse_scale(text: str) -> float:

@@ -1,4 +1,4 @@
-"""``python -m slubviz.cli.scrubbing OPS SECONDS``: drag over the timeline of a recorded run and count pictures.
+"""``python -m slubviz.cli.scrubbing OPS SECONDS``: drag over a recorded run and count pictures.
 
 For the benchmark, which starts it in a process of its own.  The window is the one of ``slubviz gui``; the
 run is test E on eight CPUs with OPS operations each, recorded to its end.  Then the pointer is dragged to

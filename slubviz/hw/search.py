@@ -276,6 +276,31 @@ def evaluate(
     W[W_BEFORE] = position
 
 
+@njit("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", internal=True)
+def nothing_changed(S, W, code, columns, values):
+    """Whether the micro-op was an ordinary one of whoever was to be next, of no interest; most are."""
+    cpu = W[W_NEXT]
+    block = S[H_CPU_BLOCKS] + cpu * CPU_WORDS
+    counters = S[H_COUNTERS] + cpu * S[H_COUNTER_WORDS]
+    row = W_CPU_ROWS + cpu * CPU_ROW
+    if S[block + C_MICRO_OPS] == W[row] or S[counters + N_INTERRUPTS] != W[row + 2]:
+        return 0
+    if S[block + C_HELD] != W[row + 1] or S[block + C_IRQ_DEPTH] != W[row + 3] or W[W_LOCKS]:
+        return 0
+    if cpu == W[W_CPU] and W[W_WANT] & _FRAME_WANTS:
+        return 0
+    if W[W_WORDS]:
+        op = code[W[W_PC] * WORDS] & (BREAK_BIT - 1)
+        if _ST <= op <= _UNLOCK_LOCKED or op == _GRANULE:
+            return 0
+    for i in range(W[W_COLUMNS]):
+        if S[counters + columns[2 * i]] != values[i * S[H_CPUS] + cpu]:
+            return 0
+    W[row] = S[block + C_MICRO_OPS]
+    W[W_EXECUTED] = cpu
+    return 1
+
+
 @njit("void(int64[::1], int64[::1], int64[::1])")
 def read_words(S, W, words):
     """Take the values of the listed words as those before."""
@@ -446,3 +471,5 @@ def search(
             return status
         if position >= limit:
             return _MICRO_OPS
+        if want and executed and nothing_changed(S, W, code, columns, values):
+            W[W_BEFORE] = position

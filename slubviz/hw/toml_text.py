@@ -1,7 +1,7 @@
 """TOML from anybody, read in a time that grows with its length alone.
 
-``tomllib`` takes quadratic time for keys of very many parts, ``a.a.a.a = 1``; they are refused before.  Leaves
-out: bounds on the length of the text, which are the caller's.
+``tomllib`` takes quadratic time for keys of very many parts, ``a.a.a.a = 1``; they are refused before.
+Leaves out: bounds on the length of the text, which are the caller's.
 """
 
 from __future__ import annotations

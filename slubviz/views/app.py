@@ -24,6 +24,7 @@ from slubviz.model.errors import UserError
 from slubviz.model.snapshot import Snapshot
 from slubviz.model.workload import Sweep
 from slubviz.views.bridge import Bridge
+from slubviz.views.commands import OpenScenario, OpenSession
 from slubviz.views.export import picture_of, png_bytes
 from slubviz.views.job import Catalog, JobSpec, RecordingFactory, RecordingLike
 from slubviz.views.looks import Looks
@@ -60,6 +61,8 @@ class WindowOptions(Protocol):
         Of the picture.
     screenshot : str or None
         File for a picture instead of a window.
+    scenario, session : str or None
+        A scenario or a session file to open at first.
     """
 
     @property
@@ -86,6 +89,10 @@ class WindowOptions(Protocol):
     def height_pixels(self) -> int: ...
     @property
     def screenshot(self) -> str | None: ...
+    @property
+    def scenario(self) -> str | None: ...
+    @property
+    def session(self) -> str | None: ...
 
 
 def run_window(options: WindowOptions) -> int:
@@ -99,12 +106,19 @@ def run_window(options: WindowOptions) -> int:
     catalog = real_catalog()
     job = first_job(options, catalog)
     if options.screenshot is None:
-        return main(job, options.theme, options.scale, catalog=catalog)
+        opened = _first_command(options)
+        return main(job, options.theme, options.scale, catalog=catalog, opened=opened)
     size = (options.width_pixels, options.height_pixels)
     # The command line's 1 means that nothing was asked for.
     scale = None if options.scale == 1 else options.scale
     screenshot(Path(options.screenshot), *size, options.theme, job, catalog=catalog, scale=scale)
     return 0
+
+
+def _first_command(options: WindowOptions) -> OpenScenario | OpenSession | None:
+    if options.scenario is not None:
+        return OpenScenario(options.scenario)
+    return OpenSession(options.session) if options.session is not None else None
 
 
 def first_job(options: WindowOptions, catalog: Catalog) -> JobSpec:
@@ -131,8 +145,9 @@ def main(
     *,
     make_recording: RecordingFactory | None = None,
     catalog: Catalog | None = None,
+    opened: OpenScenario | OpenSession | None = None,
 ) -> int:
-    """Show the window until it is closed; the exit code.
+    """Show the window until it is closed; the exit code.  ``opened`` is opened at first.
 
     Raises
     ------
@@ -147,6 +162,8 @@ def main(
     window = MainWindow(bridge, catalog or real_catalog(), job, mode, settings)
     window.show()
     bridge.start()
+    if opened is not None:
+        bridge.send(opened)
     with _signals_close(window):
         code = application.exec()
         # Does nothing if that is what ended the loop; ends every thread and process.

@@ -446,5 +446,34 @@ def test_a_deadlock_takes_no_change_and_the_moment_before_does():
     assert len(recording.branches) == 1
     recording.step_back()
     assert recording.change(Inject(0, "irq_nothing")).number == 1
+
+
+def test_a_moment_that_is_given_up_for_one_near_the_cursor_is_not_used_any_more(monkeypatch):
+    monkeypatch.setattr("slubviz.model.travel.recording.MOST_NEAR_MICRO_OPS", 2_000)
+    monkeypatch.setattr("slubviz.model.travel.recording.MOST_NEAR", 1)
+    recording = recording_of(replace(SMALL, ops=400))
     recording.run(10**9)
-    assert recording.position > recording.branch.fork_position + 1
+    for kept in recording._kept.seen_from(recording._lineage())[1:]:
+        recording._give_up(kept)
+    recording.seek(20_000)
+    assert recording.checkpoints() == [0, 18_000]
+    recording.seek(18_100)
+    assert recording.checkpoints() == [0, 16_000]
+    np.testing.assert_array_equal(
+        recording.session.machine.state, run_alone(recording.session.spec, 18_100).machine.state
+    )
+
+
+def test_a_seek_to_where_the_cursor_is_prepares_steps_back(monkeypatch):
+    monkeypatch.setattr("slubviz.model.travel.recording.MOST_NEAR_MICRO_OPS", 2_000)
+    recording = recording_of(replace(SMALL, ops=400))
+    recording.run(20_000)
+    for kept in recording._kept.seen_from(recording._lineage())[1:]:
+        recording._give_up(kept)
+    before = facts(recording)
+    recording.seek(20_000)
+    assert recording.checkpoints() == [0, 18_000]
+    assert facts(recording) == before
+    recording.run(10_000)
+    recording.seek_cycle(recording._next_millicycles() / 1000)
+    assert recording.checkpoints()[-1] == recording.position - 2_000

@@ -289,7 +289,10 @@ def test_an_empty_window_does_not_wait_for_the_engine() -> None:
         "    window.show_view(page)\n"
         "    application.processEvents()\n"
         "print('numba' in sys.modules)\n"
+        "window.close_without_asking()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "False\n"

@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 
 #: Objects per CPU that the functions of the tests can keep, for programs that call them.
 OBJECTS_PER_CPU = 256
+#: The name under which the program of any scenario is shown; breakpoints are kept by it.
+PROGRAM_FILE = "program.scenario"
 _PLACES_FILE = "scenario_objects.py"
 TEST = "scenario"
-
-
-def program_file(scenario: Scenario) -> str:
-    """The name under which the program of a scenario is shown."""
-    return f"{scenario.name}.scenario"
 
 
 def scenario_spec(scenario: Scenario, beside: Beside | None = None) -> SessionSpec:
@@ -69,7 +66,7 @@ def scenario_job(scenario: Scenario, spec: SessionSpec | None = None, *, edits: 
         job = session_job(spec or scenario_spec(scenario))
     except UserError as error:
         raise scenario.fail("", str(error)) from error
-    own = SourceFile(program_file(scenario), scenario.program)
+    own = SourceFile(PROGRAM_FILE, scenario.program)
     places = (program_folder("workloads") / _PLACES_FILE).read_text(encoding="utf-8")
     starts = tuple(Start(start.cpu, start.function, start.arguments) for start in scenario.starts)
     phase = Phase(TEST, scenario.name, scenario.size_bytes, False, starts, len(starts), 1)
@@ -147,7 +144,7 @@ def line_in_file(scenario: Scenario, line: int) -> int:
 
 def told_for(scenario: Scenario, error: KernelLanguageError) -> UserError:
     """An error of the compiler with the line of the scenario file, if it is in its program."""
-    if error.file == program_file(scenario):
+    if error.file == PROGRAM_FILE:
         text = str(error).partition(": ")[2]
         return scenario.fail(f"line {line_in_file(scenario, error.line)}, in program", text)
     if scenario.edits and error.line:
@@ -158,7 +155,7 @@ def told_for(scenario: Scenario, error: KernelLanguageError) -> UserError:
 def _check_call(scenario: Scenario, program: Program, place: str, name: str, arguments: int) -> None:
     known = [function.name for function in program.functions if not function.inline]
     if name not in known:
-        own = [f.name for f in program.functions if f.file == program_file(scenario) and not f.inline]
+        own = [f.name for f in program.functions if f.file == PROGRAM_FILE and not f.inline]
         near = str(unknown_name("function", name, known)).partition(" (known")[0]
         raise scenario.fail(place, f"{near} (functions of the program: {', '.join(own) or 'none'})")
     params = program.function(name).params

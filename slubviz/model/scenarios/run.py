@@ -15,7 +15,7 @@ from slubviz.hw.isa import BREAK_BIT, F_OP, FRAME_KIND, KIND_INTERRUPT, WORDS, C
 from slubviz.hw.machine import IntArray, plain_engine
 from slubviz.model.errors import UserError
 from slubviz.model.scenarios.anchors import Anchor, AnchorError, Kind
-from slubviz.model.scenarios.job import boot_told, line_in_file, program_file, scenario_spec, session_of
+from slubviz.model.scenarios.job import PROGRAM_FILE, boot_told, line_in_file, scenario_spec, session_of
 from slubviz.model.scenarios.outcome import (
     Found,
     PlayedBeside,
@@ -371,7 +371,7 @@ class _Playing:
         program = self.session.booted.program
         span = program.span(moment.pc)
         place = f"{span.file}:{span.line}"
-        if span.file == program_file(self.scenario):
+        if span.file == PROGRAM_FILE:
             place = f"line {line_in_file(self.scenario, span.line)} of the file"
         return self.scenario.fail(
             "",

@@ -17,7 +17,7 @@ import numpy as np
 from slubviz.hw import layout as L
 from slubviz.hw.isa import CpuState, Status
 from slubviz.hw.layout import NEVER
-from slubviz.hw.machine import IntArray
+from slubviz.hw.machine import Engine, IntArray
 from slubviz.hw.search_engine import Question, SearchEngine, Words
 from slubviz.model.booted import BootedKernel
 from slubviz.model.travel.recording import Recording
@@ -103,22 +103,21 @@ class Finder:
         """
         recording, first = self._recording, self._recording.position
         search = self._begin(stop=True, first=first + 1, last=last)
+        found: list[Hit] = []
+        engine = self._judging(search, last, found, stop=True)
         expected = max(recording.end, first + 1)
         while True:
             self._check_stop()
             target = min(recording.position + SLICE_MICRO_OPS, last)
-            status = recording.run(target - recording.position, engine=search.engine, stop=self._stop)
-            if search.hit < 0 and (recording.over or recording.position >= last):
-                self._settle(search)
-            if search.hit >= 0:
-                hit = self._judge(search)
-                if hit:
-                    self._go_to(hit.position)
-                    return hit
-                search.go_on(search.hit, last)
-            elif recording.over or recording.position >= last:
+            status = recording.run(target - recording.position, engine=engine, stop=self._stop)
+            if not found and (recording.over or recording.position >= last):
+                self._settle(engine)
+            if found:
+                self._go_to(found[0].position)
+                return found[0]
+            if recording.over or recording.position >= last:
                 return None
-            elif status != Status.BREAKPOINT:
+            if status != Status.BREAKPOINT:
                 done = recording.position - first
                 self._tell(done / max(expected - first, done, 1))
 
@@ -157,12 +156,12 @@ class Finder:
         """
         recording, cursor = self._recording, self._recording.position
         after = recording.session.machine.counters().copy()
-        starts = [position for position in recording.checkpoints() if position < cursor]
+        # With their counters, because a checkpoint may be given up meanwhile.
+        starts = [(at, recording.checkpoint_counters(at)) for at in recording.checkpoints() if at < cursor]
         end = last
         with recording.excursion():
-            for start in reversed(starts):
+            for start, before in reversed(starts):
                 self._check_stop()
-                before = recording.checkpoint_counters(start)
                 if self._may_have_hits(before, after) and (start < end or start == 0):
                     found = self._scan(start, end, cursor)
                     if found:
@@ -185,20 +184,18 @@ class Finder:
         recording.seek(start, prepare=False)
         first = start + 1 if start else 0
         search = self._begin(stop=self._tracker is not None, first=first, last=end)
-        found: Hit | None = None
+        found: list[Hit] = []
+        engine = self._judging(search, end, found, stop=False) if self._tracker else search.engine
         target = min(end + 1, cursor)  # whether the micro-op that is next at ``end`` is marked, it tells
         while recording.position < target and not recording.over:
             self._check_stop()
             piece = min(target - recording.position, SLICE_MICRO_OPS)
-            recording.run(piece, engine=search.engine, stop=self._stop)
-            if self._tracker and search.hit >= 0:
-                hit = self._judge(search)
-                found = hit or found
-                # What does not count was no marked micro-op; one may come next at the same position.
-                search.go_on(search.hit + 1 if hit else search.hit, end)
+            recording.run(piece, engine=engine, stop=self._stop)
         self._check_stop()
-        self._settle(search)
-        return (self._judge(search) if search.hit >= 0 else None) or found
+        self._settle(engine)
+        if self._tracker:
+            return found[-1] if found else None
+        return Hit(search.hit, search.cause, search.cpu) if search.hit >= 0 else None
 
     # --- both ----------------------------------------------------------------------------------------
     def _begin(self, *, stop: bool, first: int, last: int) -> SearchEngine:
@@ -207,6 +204,25 @@ class Finder:
             question = question.and_words(self._tracker.begin(self._kernel))
         cpus = self._recording.session.machine_spec.cpus
         return SearchEngine(question, cpus, stop=stop, first=first, last=last)
+
+    def _judging(self, search: SearchEngine, last: int, found: list[Hit], *, stop: bool) -> Engine:
+        """The engine of a search that stops at hits: it decides about them, and notes those that count.
+
+        ``stop``: return at one that counts.
+        """
+
+        def engine(S: IntArray, code: IntArray, P: IntArray, limit: int, millicycle_limit: int) -> int:
+            while not (found and stop):
+                status = search.engine(S, code, P, limit, millicycle_limit)
+                if status != Status.BREAKPOINT:
+                    return status
+                hit = self._judge(search)
+                found.extend([hit] if hit else [])
+                # What does not count was no marked micro-op; one may come next at the same position.
+                search.go_on(search.hit + 1 if hit else search.hit, last)
+            return int(Status.BREAKPOINT)
+
+        return engine
 
     def _judge(self, search: SearchEngine) -> Hit | None:
         """The hit if it counts; other words may be watched after it."""
@@ -220,10 +236,10 @@ class Finder:
                 return None
         return Hit(search.hit, cause, search.cpu)
 
-    def _settle(self, search: SearchEngine) -> None:
+    def _settle(self, engine: Engine) -> None:
         """Let the engine look at the state that the last micro-op, and whatever came after it, left."""
         machine = self._recording.session.machine
-        search.engine(machine.state, machine.code, machine.parameters, machine.micro_ops, NEVER)
+        engine(machine.state, machine.code, machine.parameters, machine.micro_ops, NEVER)
 
     def _check_stop(self) -> None:
         if self._stop and self._stop.is_set():

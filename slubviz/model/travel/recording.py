@@ -295,6 +295,7 @@ class Recording:
             self._run_piece(self._next_stop(self.position + PIECE_MICRO_OPS), engine, False)
             if progress:
                 progress(min(1.0, self._next_millicycles() / max(wanted, 1)))
+        self._prepare_steps_back()
         return True
 
     @contextmanager
@@ -329,7 +330,7 @@ class Recording:
             raise ChangeError("the run is finished here: go back to a moment at which it runs")
         position, failed = self.position, bool(self.session.fault)
         self._without_fault()
-        if self.session.fault:  # a deadlock or a broken invariant: no micro-op failed that could be another one
+        if self.session.fault:  # a deadlock or a broken invariant: no micro-op failed that could go otherwise
             raise ChangeError("nothing can go on here: go back to a moment before the failure")
         before = self.session.machine.state.copy()
         progress = self.session.progress()
@@ -513,16 +514,16 @@ class Recording:
     def _prepare_steps_back(self) -> None:
         """Keep a moment some way before the cursor, unless there is one."""
         position, near = self.position, self._near_micro_ops
-        kept = self._kept.last(self._lineage(), position)
-        if position - kept.position >= near // 4 or kept.position == 0:
-            return
-        before = self._kept.last(self._lineage(), kept.position - 1)
-        if kept.position - before.position <= 2 * near:
+        before = self._kept.last(self._lineage(), position)
+        wanted = position - near
+        if before.position and position - before.position < near // 4:
+            wanted = before.position - near
+            before = self._kept.last(self._lineage(), before.position - 1)
+        if wanted - before.position <= near:
             return
         self._restore(before)
-        self._advance(kept.position - near, None, None)
-        self._keep(near=True)
-        self._restore(kept)
+        self._advance(wanted, None, None)
+        self._keep(near=True)  # which may give up any other one
         self._advance(position, None, None)
 
     def _keep(self, *, near: bool = False) -> None:
