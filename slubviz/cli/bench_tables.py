@@ -18,6 +18,8 @@ _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 def unit_of(figure: Figure) -> tuple[float, str]:
     """Size and name of the unit in which a figure and its goal are printed."""
+    if figure.unit == "pictures/s":
+        return 1.0, figure.unit
     if figure.unit == "percent":
         return 1.0, "%"
     if figure.unit == "bytes":

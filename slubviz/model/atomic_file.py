@@ -39,7 +39,8 @@ def check_writable(
         If two paths stand for one regular file, or one for an input.
     """
     seen: set[Path] = set()
-    read = [path for path in map(os.fspath, inputs) if _is_path(path) and os.path.isfile(path)]
+    named = [os.fspath(path) for path in inputs]
+    read = [path for path in named if _is_path(path) and os.path.isfile(path)]
     for given in paths:
         text = os.fspath(given)
         target = _resolve(text)

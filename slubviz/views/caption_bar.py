@@ -64,7 +64,7 @@ class CaptionBar(QFrame):
 
     def show_scenario(self, scenario: ScenarioView | None) -> None:
         """Show the caption of the step that is reached."""
-        shown = None if scenario is None else (scenario.name, scenario.step)
+        shown = None if scenario is None else (scenario.title, scenario.step)
         if shown == self._shown:
             return
         self._shown = shown
@@ -72,7 +72,7 @@ class CaptionBar(QFrame):
         if scenario is None:
             return
         count = len(scenario.steps)
-        number = f"step {scenario.step + 1} of {count}" if scenario.step >= 0 else f"{count} steps"
+        number = f"step {scenario.step + 1} of {count}" if scenario.step >= 0 else f"{count or 'no'} steps"
         self._title.setText(f"{scenario.title}  ·  {number}")
         self._caption.setText(scenario.caption)
         outcome = outcome_text(scenario) if scenario.step == count - 1 else ""

@@ -75,7 +75,10 @@ class CommandQueue:
 
     def _drop_waiting_movements(self) -> None:
         if not any(isinstance(command, RUNS) for command in self._commands):
-            self._commands = deque(c for c in self._commands if not isinstance(c, C.Movement))
+            # A change of the run is no way to another place: what the user has asked for is done.
+            self._commands = deque(
+                c for c in self._commands if isinstance(c, C.Apply) or not isinstance(c, C.Movement)
+            )
 
     # The worker's side
 

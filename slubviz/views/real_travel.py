@@ -116,6 +116,9 @@ class RealTravel(TravelModel):
 
     # Looking
 
+    def cpus(self, recording: RecordingLike) -> int:
+        return _session(recording).machine_spec.cpus
+
     def program(self, recording: RecordingLike) -> ProgramView:
         from slubviz.model.handlers import handlers_of
 

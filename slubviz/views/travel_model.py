@@ -112,6 +112,10 @@ class TravelModel:
         recording.run(micro_ops)
         return Found(False)
 
+    def cpus(self, recording: RecordingLike) -> int:
+        """How many CPUs the machine has."""
+        return len(recording.session.snapshot().cpus)
+
     def program(self, recording: RecordingLike) -> ProgramView:
         """What does not change while a run lasts."""
         return ProgramView()

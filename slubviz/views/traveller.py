@@ -59,6 +59,19 @@ class Traveller:
         self.cpu = 0
         self._keep_what_fits(recording)
 
+    def take_again(self, recording: RecordingLike) -> None:
+        """Travel in the same run, which was started anew.
+
+        A scenario's interrupts are gone, and with them its steps; its program is still what runs, so its text
+        still belongs to what is saved.
+        """
+        scenario = self.scenario
+        self.take(recording)
+        if scenario is not None:
+            title = f"{scenario.title}, started again without its interrupts"
+            self.scenario = replace(scenario, title=title, steps=(), step=-1, result=None)
+            self.title = scenario.title
+
     def take_opened(self, opened: Opened, path: str) -> None:
         """Travel in what a file held."""
         self.take(opened.recording)
@@ -144,12 +157,13 @@ class Traveller:
             case C.Seek(position) | C.Scrub(position):
                 # Nobody steps back from a place that is only passed.
                 prepare = isinstance(command, C.Seek)
-                self._seek(recording, self._within(recording, position), stop, progress, prepare)
+                if not prepare:  # dragging never runs on
+                    position = min(position, recording.end)
+                self._seek(recording, max(position, 0), stop, progress, prepare)
             case C.SeekCycle(cycle):
                 self.model.seek_cycle(recording, cycle, stop, progress)
             case C.SwitchBranch(number, position) | C.GoToBookmark(number, position):
-                if number >= len(recording.branches):  # a command from before Reset
-                    raise UserError(f"there is no branch {number} any more")
+                self._check_branch(recording, number)
                 if not recording.switch(number, position, stop=stop):
                     raise Stopped
             case C.ScenarioStep():
@@ -162,16 +176,16 @@ class Traveller:
                 self.tell(f"{what.text()}{fork}")
 
     @staticmethod
+    def _check_branch(recording: RecordingLike, number: int) -> None:
+        if not 0 <= number < len(recording.branches):  # a command from before Reset
+            raise UserError(f"there is no branch {number} any more")
+
+    @staticmethod
     def _seek(
         recording: RecordingLike, position: int, stop: Stop, progress: Progress, prepare: bool = True
     ) -> None:
         if not recording.seek(position, stop=stop, progress=progress, prepare=prepare):
             raise Stopped
-
-    @staticmethod
-    def _within(recording: RecordingLike, position: int) -> int:
-        # What nobody has recorded yet is recorded by playing, not by a typing error in a number.
-        return min(max(position, 0), recording.end)
 
     def _scenario_step(
         self, recording: RecordingLike, command: C.ScenarioStep, stop: Stop, progress: Progress
@@ -209,7 +223,8 @@ class Traveller:
         recording = self.recording
         match command:
             case C.ChooseCpu(cpu):
-                self.cpu = cpu
+                if recording is None or 0 <= cpu < self.model.cpus(recording):  # else of the run before
+                    self.cpu = cpu
             case C.ChooseWatched(what):
                 self.watched = what
             case C.SetWatches(texts):
@@ -221,6 +236,7 @@ class Traveller:
             case C.AddBookmark() | C.EditBookmark() | C.RemoveBookmark():
                 self._bookmark(recording, command)
             case C.RenameBranch(number, name):
+                self._check_branch(recording, number)
                 recording.rename(number, name)
                 self.unsaved = True
             case C.SaveSession(path):

@@ -94,6 +94,7 @@ class SessionWorker(threading.Thread):
         self._meter = RateMeter()
         self._error = ""
         self._error_serial = 0
+        self._prepared_at: tuple[int, int, int] | None = None
 
     # Interface: any thread
 
@@ -273,7 +274,7 @@ class SessionWorker(threading.Thread):
             return
         recording.boot()
         self._forget_picture()
-        self._travel.take(recording)
+        self._travel.take_again(recording)
         self._travel.unsaved = bool(recording.bookmarks)  # those of the first branch stay
         self._state, self._direction = WorkerState.PAUSED, 0
 
@@ -399,11 +400,24 @@ class SessionWorker(threading.Thread):
         recording = self._recording
         if recording is None or self._state not in _HELD:
             return None
-        return self._looks.slow_work(recording) or self._comparer.wants(recording) or None
+        return (
+            not self._is_prepared(recording)
+            or self._looks.slow_work(recording)
+            or self._comparer.wants(recording)
+            or None
+        )
+
+    def _is_prepared(self, recording: RecordingLike) -> bool:
+        """Whether a step back from here is fast; it is not right after playing or scrubbing."""
+        return self._prepared_at == (id(recording), recording.branch.number, recording.position)
 
     def _do_slow_work(self) -> None:
         recording = self._recording
         if recording is None or self._state not in _HELD:
+            return
+        if not self._is_prepared(recording):
+            recording.prepare_steps_back()
+            self._prepared_at = (id(recording), recording.branch.number, recording.position)
             return
         work = self._looks.slow_work(recording)
         if work is not None:

@@ -16,6 +16,11 @@ WORK = QUICK_WORK.__class__(**{**QUICK_WORK.__dict__, "travel_ops": 30, "travel_
 REQUEST = BenchRequest(groups=("time-travel",), repeat=2, work=WORK)
 
 
+@pytest.fixture(autouse=True)
+def short_drag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slubviz.model.bench.processes.SCRUBBING_SECONDS", 0.5)
+
+
 def test_the_group_measures_recording_seeks_and_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
     places: list[int] = []
     steps: list[int] = []
@@ -34,7 +39,7 @@ def test_the_group_measures_recording_seeks_and_steps_back(monkeypatch: pytest.M
     suite.validate(REQUEST)
     report = suite.measure(REQUEST)
     figures = {figure.name: figure for figure in report.figures}
-    assert list(figures) == [
+    assert [*figures] == [
         "travel_run",
         "travel_recorded",
         "travel_cost",
@@ -43,7 +48,9 @@ def test_the_group_measures_recording_seeks_and_steps_back(monkeypatch: pytest.M
         "seek_worst",
         "step_back_median",
         "step_back_worst",
+        "scrubbing",
     ]
+    assert figures["scrubbing"].best > 0, figures["scrubbing"].reason
     assert len(steps) == WORK.travel_seeks * STEPS_AT_EACH_PLACE
     assert len(set(places)) > WORK.travel_seeks  # random places, and where the steps back led
     assert figures["seek_worst"].best >= figures["seek_median"].best > 0

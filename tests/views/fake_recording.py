@@ -75,6 +75,9 @@ class FakeRecording:
         self._go(max(0, self.micro_ops - 1))
         return True
 
+    def prepare_steps_back(self) -> None:
+        self.calls.append("prepare")
+
     def seek(
         self,
         position: int,

@@ -290,3 +290,40 @@ def test_another_kernel_is_recorded_and_compared_by_operation(rig: RealRig) -> N
     assert "no such kernel" in rig.until(lambda u: u.error != "").error
     rig.worker.send(C.CloseCompare())
     rig.until(lambda u: u.travel.compare is None)
+
+
+def test_a_scenario_that_was_started_again_can_be_saved_and_opened(rig: RealRig, tmp_path: Path) -> None:
+    rig.worker.send(C.OpenScenario("aba"))
+    opened = rig.until(lambda u: u.travel.scenario is not None and u.travel.moving is None)
+    before = opened.travel.opened_serial
+    rig.worker.send(C.Reset())
+    again = rig.until(lambda u: u.travel.scenario is not None and not u.travel.scenario.steps)
+    assert (again.travel.position, again.travel.end, again.travel.scenario.result) == (0, 0, None)
+    rig.worker.send(C.ScenarioStep(+1))  # there is none: nothing happens
+    rig.worker.send(C.Step())
+    rig.worker.send(C.SaveSession(str(tmp_path / "again.slubviz")))
+    saved = rig.until(lambda u: "Saved" in u.travel.note or bool(u.error))
+    assert (saved.error, saved.travel.position) == ("", 1)
+    rig.worker.send(C.OpenSession(str(tmp_path / "again.slubviz")))
+    rig.until(lambda u: u.travel.opened_serial > before and u.travel.moving is None)
+    assert (rig.latest.error, rig.latest.travel.position, rig.latest.travel.end) == ("", 1, 1)
+
+
+def test_commands_about_what_an_earlier_run_had_change_nothing(rig: RealRig) -> None:
+    """They may be on their way while another run comes: a click on CPU 7 of the machine before."""
+    for cpu in (-1, 99):
+        rig.worker.send(C.ChooseCpu(cpu))
+    for command in (C.RenameBranch(9, "gone"), C.SwitchBranch(9, 0), C.SwitchBranch(-1, 0)):
+        serial = rig.latest.error_serial
+        rig.worker.send(command)
+        failed = rig.until(lambda u, serial=serial: u.error_serial > serial)
+        assert "any more" in failed.error
+    assert (failed.travel.cpu, failed.travel.position) == (0, 3000)
+
+
+def test_a_cycle_beyond_every_run_ends_at_the_end(rig: RealRig) -> None:
+    rig.load(JobSpec("e5345_8p", "slub", "A", (64,), 5, 1, 1))
+    rig.worker.send(C.SeekCycle(10**30))
+    ended = rig.until(lambda u: u.state is WorkerState.FINISHED and u.travel.moving is None)
+    assert ended.error == ""
+    assert ended.travel.position == ended.travel.end > 0

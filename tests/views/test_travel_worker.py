@@ -307,14 +307,43 @@ def test_close_in_the_middle_of_slow_work_ends_the_thread() -> None:
     assert not rig.worker.is_alive()
 
 
-def test_a_seek_beyond_the_recorded_end_stays_inside(rig: Rig) -> None:
+def test_a_seek_beyond_the_recorded_end_runs_on_and_a_drag_does_not(rig: Rig) -> None:
     rig.load(recorded=500)
-    rig.worker.send(C.Seek(10))
-    rig.at(10)
-    rig.worker.send(C.Seek(10**12))
+    rig.worker.send(C.Scrub(800))
     assert rig.at(500).travel.end == 500
+    rig.worker.send(C.Seek(800))
+    assert rig.at(800).travel.end == 800
     rig.worker.send(C.Seek(-5))
     rig.at(0)
+
+
+def test_a_step_back_is_prepared_wherever_the_run_stands_still(rig: Rig) -> None:
+    rig.load(recorded=500)
+    calls = rig.session.recording.calls if hasattr(rig.session, "recording") else rig.session.calls
+
+    def prepared(times: int) -> bool:
+        limit = time.monotonic() + 5
+        while calls.count("prepare") < times and time.monotonic() < limit:
+            time.sleep(0.005)
+        return calls.count("prepare") == times
+
+    assert prepared(calls.count("prepare") or 1)
+    known = calls.count("prepare")
+    rig.worker.send(C.Scrub(300))
+    rig.at(300)
+    assert prepared(known + 1)
+    rig.worker.send(C.SetRate(100.0))  # nothing moves: once is enough
+    time.sleep(0.05)
+    assert prepared(known + 1)
+
+
+def test_a_change_that_waits_is_made_even_if_what_moves_is_cancelled(rig: Rig) -> None:
+    rig.load(recorded=500)
+    rig.model.search_seconds = 0.3
+    rig.worker.send(C.MoveBy("slow_path", +1))  # type: ignore[arg-type]
+    rig.worker.send(C.Apply(WriteWord(8, 1)))
+    rig.worker.send(C.Cancel())
+    rig.until(lambda u: bool(u.travel.changes))
 
 
 def test_a_change_before_the_end_makes_a_branch_and_the_old_future_stays(rig: Rig) -> None:

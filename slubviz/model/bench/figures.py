@@ -25,7 +25,7 @@ GROUPS: Mapping[str, str] = {
     "session": "time of boot, single step, state copy, snapshot",
     "compile": "time to compile the engine and a kernel",
     "window": "time from start to the first frame of the window",
-    "time-travel": "cost of recording, seeks and steps back in a long run",
+    "time-travel": "cost of recording, seeks, steps back and scrubbing in a long run",
 }
 DEFAULT_CPUS = (1, 8, 64, 1024)
 CSV_COLUMNS = (
@@ -77,7 +77,8 @@ class Figure:
     title : str
         What a person reads.
     unit : str
-        ``"micro-ops/s"``, ``"timeouts/s"``, ``"s"``, ``"bytes"`` or ``"percent"``; always a base unit.
+        ``"micro-ops/s"``, ``"timeouts/s"``, ``"s"``, ``"bytes"``, ``"pictures/s"`` or ``"percent"``;
+        always a base unit.
     samples : tuple of float
         By the wall clock, in the order in which they were taken; empty if not measured.
     cpu_time_samples : tuple of float

@@ -22,6 +22,8 @@ from slubviz.model.requests import SessionSpec, compile_kernel, session_job
 
 COLD_COMPILE_GOAL_SECONDS = 10.0
 FIRST_FRAME_GOAL_SECONDS = 2.0
+SCRUBBING_GOAL = 30.0
+SCRUBBING_SECONDS = 5.0
 _LONGEST_SECONDS = 600
 _PACKAGE_PARENT = Path(__file__).resolve().parents[3]
 _WINDOW_MODULES = (("PySide6", "Qt"), ("pyqtgraph", "pyqtgraph"))
@@ -151,6 +153,49 @@ def measure_window(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
             yield Figure(name, "window", title, "s", goal=goal, reason=reason)
         else:
             yield time_figure(name, "window", title, timings, goal=goal, detail=detail)
+
+
+def measure_scrubbing(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
+    """Pictures a second while the pointer is dragged over the timeline of a long run, in a real window.
+
+    Drawn off screen unless ``QT_QPA_PLATFORM`` says otherwise.
+    """
+    tell("dragging over the timeline")
+    title = "pictures a second while scrubbing"
+    reason = _missing_library()
+    answers: list[Any] = []
+    try:
+        for _ in range(0 if reason else request.repeat):
+            answers.append(_scrub(request.work.travel_ops))
+    except ChildFailed as error:
+        reason = str(error)
+    if reason:
+        yield Figure("scrubbing", "time-travel", title, "pictures/s", goal=SCRUBBING_GOAL, reason=reason)
+        return
+    busy = min(answer["longest_busy_seconds"] for answer in answers) * 1e3
+    detail = (
+        f"window of 1920 x 1080, Qt platform {os.environ.get('QT_QPA_PLATFORM', 'offscreen')}; "
+        f"busy for at most {busy:.0f} ms at once"
+    )
+    yield Figure(
+        "scrubbing",
+        "time-travel",
+        title,
+        "pictures/s",
+        tuple(answer["pictures"] / answer["seconds"] for answer in answers),
+        (),
+        True,
+        SCRUBBING_GOAL,
+        detail,
+        count=answers[-1]["pictures"],
+    )
+
+
+def _scrub(ops: int) -> Any:
+    with tempfile.TemporaryDirectory(prefix="slubviz-bench-") as settings:
+        platform = os.environ.get("QT_QPA_PLATFORM", "offscreen")
+        changes = {"QT_QPA_PLATFORM": platform, "XDG_CONFIG_HOME": settings}
+        return run_child(["-m", "slubviz.cli.scrubbing", str(ops), str(SCRUBBING_SECONDS)], changes)
 
 
 def module_is_installed(name: str) -> bool:

@@ -12,7 +12,7 @@ from slubviz.hw.jit import jit_enabled
 from slubviz.model.bench.engine_rates import RATE_TESTS, measure_rates, rate_name, rate_session
 from slubviz.model.bench.figures import GROUPS, BenchRequest, Figure, Report
 from slubviz.model.bench.host import describe_host
-from slubviz.model.bench.processes import measure_compile, measure_window
+from slubviz.model.bench.processes import measure_compile, measure_scrubbing, measure_window
 from slubviz.model.bench.session_times import measure_matrix, measure_session
 from slubviz.model.bench.simpy_rates import measure_simpy
 from slubviz.model.bench.time_travel import measure_time_travel
@@ -77,11 +77,16 @@ def _micro_ops(request: BenchRequest, figures: list[Figure]) -> dict[int, int]:
     return {cpus: counts.get(rate_name("D", cpus), 0) for cpus in request.cpus}
 
 
+def _measure_travel(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
+    yield from measure_time_travel(request, tell)
+    yield from measure_scrubbing(request, tell)
+
+
 _MEASURES: dict[str, Callable[[BenchRequest, Tell], Iterator[Figure]]] = {
     "engine": measure_rates,
     "matrix": measure_matrix,
     "session": measure_session,
     "compile": measure_compile,
     "window": measure_window,
-    "time-travel": measure_time_travel,
+    "time-travel": _measure_travel,
 }

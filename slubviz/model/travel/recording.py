@@ -36,6 +36,7 @@ from slubviz.model.travel.checkpoint_list import CheckpointList, Kept
 from slubviz.model.travel.timeline import Overview, OverviewRecorder
 
 DEFAULT_BUDGET_BYTES = 512 << 20
+_FURTHEST_CYCLE = 1e15  #: so that its millicycles fit a word
 #: Micro-ops between two looks at the stop flag and at whether a checkpoint is due.
 PIECE_MICRO_OPS = 200_000
 #: While a run is recorded, a checkpoint comes after so many times what the last ones took; where they take
@@ -259,7 +260,7 @@ class Recording:
         if not self._advance(position, stop, progress):
             return False
         if prepare:
-            self._prepare_steps_back()
+            self.prepare_steps_back()
         return True
 
     def seek_cycle(
@@ -278,9 +279,9 @@ class Recording:
         ValueError
             For a negative number of cycles.
         """
-        if cycles < 0:
+        if not cycles >= 0:  # no number is not either
             raise ValueError(f"cycle {cycles:g} is before the start")
-        wanted = millicycles(cycles)
+        wanted = millicycles(min(cycles, _FURTHEST_CYCLE))
         seen = self._kept.seen_from(self._lineage())
         before = [kept for kept in seen if kept.next_millicycles < wanted]
         self._restore(before[-1] if before else seen[0])
@@ -295,8 +296,23 @@ class Recording:
             self._run_piece(self._next_stop(self.position + PIECE_MICRO_OPS), engine, False)
             if progress:
                 progress(min(1.0, self._next_millicycles() / max(wanted, 1)))
-        self._prepare_steps_back()
+        self.prepare_steps_back()
         return True
+
+    def prepare_steps_back(self) -> None:
+        """See to it that steps back from the cursor are fast: keep a moment some way before it."""
+        position, near = self.position, self._near_micro_ops
+        before = self._kept.last(self._lineage(), position)
+        wanted = position - near
+        if before.position and position - before.position < near // 4:
+            wanted = before.position - near
+            before = self._kept.last(self._lineage(), before.position - 1)
+        if wanted - before.position <= near:
+            return
+        self._restore(before)
+        self._advance(wanted, None, None)
+        self._keep(near=True)  # which may give up any other one
+        self._advance(position, None, None)
 
     @contextmanager
     def excursion(self) -> Iterator[Session]:
@@ -510,21 +526,6 @@ class Recording:
         self.session.resume(kept.progress)
         self._applied = sum(change.position <= kept.position for change in self.changes)
         self._arrive(fail)
-
-    def _prepare_steps_back(self) -> None:
-        """Keep a moment some way before the cursor, unless there is one."""
-        position, near = self.position, self._near_micro_ops
-        before = self._kept.last(self._lineage(), position)
-        wanted = position - near
-        if before.position and position - before.position < near // 4:
-            wanted = before.position - near
-            before = self._kept.last(self._lineage(), before.position - 1)
-        if wanted - before.position <= near:
-            return
-        self._restore(before)
-        self._advance(wanted, None, None)
-        self._keep(near=True)  # which may give up any other one
-        self._advance(position, None, None)
 
     def _keep(self, *, near: bool = False) -> None:
         """Keep this moment, if there is room."""
