@@ -179,8 +179,12 @@ def held_slab_objects(kernel: BootedKernel) -> int:
     tail, slab = constants["PAGE_TAIL"], 1 << constants["PG_slab"]
     number = 0
     for address in (address for held in held_objects(kernel) for address in held.addresses):
-        page = pages[address // constants["PAGE_SIZE"]]
+        frame = address // constants["PAGE_SIZE"]
+        if not 0 <= frame < len(pages):
+            continue  # a program has written over the slot; the invariants say more
+        page = pages[frame]
         if int(page["flags"]) & tail == tail:
-            page = pages[(int(page["first_page"]) - map_address) // page_bytes]
+            first = (int(page["first_page"]) - map_address) // page_bytes
+            page = pages[first] if 0 <= first < len(pages) else page
         number += bool(int(page["flags"]) & slab)
     return number

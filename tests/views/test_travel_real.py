@@ -322,7 +322,7 @@ def test_commands_about_what_an_earlier_run_had_change_nothing(rig: RealRig) -> 
 
 
 def test_a_cycle_beyond_every_run_ends_at_the_end(rig: RealRig) -> None:
-    rig.load(JobSpec("e5345_8p", "slub", "A", (64,), 5, 1, 1))
+    rig.load(JobSpec("e5345_8p", "slub", "A", (64,), 5, 1, 1), recorded=100)
     rig.worker.send(C.SeekCycle(10**30))
     ended = rig.until(lambda u: u.state is WorkerState.FINISHED and u.travel.moving is None)
     assert ended.error == ""

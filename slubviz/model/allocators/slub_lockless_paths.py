@@ -331,6 +331,7 @@ def ___slab_alloc(s: kmem_cache, gfpflags, node) -> ptr:
         object = cast(free_object, new_slab_objects(s, gfpflags, node, c))
         if object == NULL:
             return NULL
+        c = this_cpu_slab(s)  # while pages were fetched, with interrupts on, the task may have moved
         break
     c.freelist = get_freepointer(object)
     c.tid = next_tid(c.tid)

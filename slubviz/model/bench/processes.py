@@ -165,8 +165,7 @@ def measure_scrubbing(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
     reason = _missing_library()
     answers: list[Any] = []
     try:
-        for _ in range(0 if reason else request.repeat):
-            answers.append(_scrub(request.work.travel_ops))
+        answers = [_scrub(request.work.travel_ops) for _ in range(0 if reason else request.repeat)]
     except ChildFailed as error:
         reason = str(error)
     if reason:
