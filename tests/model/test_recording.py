@@ -139,7 +139,7 @@ def test_a_step_back_undoes_a_step_at_every_micro_op_of_a_stretch():
 
 
 def test_a_small_budget_thins_checkpoints_and_keeps_the_start(monkeypatch):
-    monkeypatch.setattr("slubviz.model.travel.recording.RUN_SHARE", 0.0)  # as often as can be
+    monkeypatch.setattr("slubviz.model.travel.checkpoint_keeper.RUN_SHARE", 0.0)  # as often as can be
     recording = recording_of(replace(SMALL, ops=20_000), budget_bytes=1)
     recording.run(10**9)
     stats = recording.stats()
@@ -319,8 +319,8 @@ def test_a_seek_that_is_stopped_ends_at_a_sound_place():
         if done > 0.3:
             stop.set()
 
-    recording._kept = type(recording._kept)()  # no checkpoints: it has to run
-    recording._keep()
+    for kept in recording._kept.seen_from([(0, 1 << 62)])[1:]:  # no checkpoints: it has to run
+        recording._give_up(kept)
     assert not recording.seek(recording.end, stop=stop, progress=after_a_while)
     assert 0 < recording.position < recording.end
     alone = run_alone(recording.session.spec, recording.position)
@@ -449,8 +449,8 @@ def test_a_deadlock_takes_no_change_and_the_moment_before_does():
 
 
 def test_a_moment_that_is_given_up_for_one_near_the_cursor_is_not_used_any_more(monkeypatch):
-    monkeypatch.setattr("slubviz.model.travel.recording.MOST_NEAR_MICRO_OPS", 2_000)
-    monkeypatch.setattr("slubviz.model.travel.recording.MOST_NEAR", 1)
+    monkeypatch.setattr("slubviz.model.travel.checkpoint_keeper.MOST_NEAR_MICRO_OPS", 2_000)
+    monkeypatch.setattr("slubviz.model.travel.checkpoint_keeper.MOST_NEAR", 1)
     recording = recording_of(replace(SMALL, ops=400))
     recording.run(10**9)
     for kept in recording._kept.seen_from(recording._lineage())[1:]:
@@ -465,7 +465,7 @@ def test_a_moment_that_is_given_up_for_one_near_the_cursor_is_not_used_any_more(
 
 
 def test_a_seek_to_where_the_cursor_is_prepares_steps_back(monkeypatch):
-    monkeypatch.setattr("slubviz.model.travel.recording.MOST_NEAR_MICRO_OPS", 2_000)
+    monkeypatch.setattr("slubviz.model.travel.checkpoint_keeper.MOST_NEAR_MICRO_OPS", 2_000)
     recording = recording_of(replace(SMALL, ops=400))
     recording.run(20_000)
     for kept in recording._kept.seen_from(recording._lineage())[1:]:

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slubviz.hw import layout as L
-from slubviz.hw.checkpoints import CheckpointPool, PoolFull
 from slubviz.hw.isa import Status
 from slubviz.hw.machine import Engine, IntArray, plain_engine
 from slubviz.hw.pricing import millicycles
@@ -32,6 +31,7 @@ from slubviz.model.session import Session
 from slubviz.model.travel.bookmarks import Bookmark
 from slubviz.model.travel.branches import Branch
 from slubviz.model.travel.changes import Change, ChangeError, What
+from slubviz.model.travel.checkpoint_keeper import FEWEST_MICRO_OPS_APART, CheckpointKeeper, next_clock
 from slubviz.model.travel.checkpoint_list import CheckpointList, Kept
 from slubviz.model.travel.timeline import Overview, OverviewRecorder
 
@@ -39,17 +39,6 @@ DEFAULT_BUDGET_BYTES = 512 << 20
 _FURTHEST_CYCLE = 1e15  #: so that its millicycles fit a word
 #: Micro-ops between two looks at the stop flag and at whether a checkpoint is due.
 PIECE_MICRO_OPS = 200_000
-#: While a run is recorded, a checkpoint comes after so many times what the last ones took; where they take
-#: long, after so many seconds, but never less than the smaller number of times.
-RUN_SHARE, LEAST_RUN_SHARE = 8.0, 4.0
-LONGEST_APART_SECONDS = 0.03
-FEWEST_MICRO_OPS_APART = 20_000
-#: A step back runs again for about so long.
-NEAR_SECONDS = 0.0012
-FEWEST_NEAR_MICRO_OPS, MOST_NEAR_MICRO_OPS = 2_000, 400_000
-MOST_NEAR = 24
-#: Until it is measured.
-_FIRST_RATE = 20e6
 
 
 @dataclass(frozen=True)
@@ -89,17 +78,13 @@ class Recording:
         """
         self.session.boot()
         self.bookmarks[:] = [mark for mark in self.bookmarks if mark.branch == 0]
-        self._pool = CheckpointPool(self._budget_bytes, self.session.machine.state)
-        self._kept = CheckpointList()
+        self._keeper = CheckpointKeeper(self.session, self._budget_bytes)
         self._branches = [Branch(0, None, 0, (), "main", 0)]
         self._branch = 0
         self._applied = 0
         self._fault_at: dict[int, int] = {}  # branch -> position of its fault
         self._overviews = {0: OverviewRecorder()}
         self._overviews[0].begin(self.session)
-        self._rate = _FIRST_RATE
-        self._add_seconds = 0.002
-        self._since_kept = 0.0  # seconds of running, without those of other programs
         self._keep()
 
     # --- looking ----------------------------------------------------------------------------------
@@ -153,7 +138,7 @@ class Recording:
     def stats(self) -> RecordingStats:
         """Memory and checkpoints."""
         return RecordingStats(
-            self._pool.used_bytes, self._pool.budget_bytes, len(self._kept), len(self._branches)
+            self._keeper.pool.used_bytes, self._keeper.pool.budget_bytes, len(self._kept), len(self._branches)
         )
 
     def checkpoints(self) -> list[int]:
@@ -252,7 +237,7 @@ class Recording:
         if position < 0:
             raise ValueError(f"position {position} is before the start")
         base = self._nearest(position)
-        near = self._near_micro_ops
+        near = self._keeper.near_micro_ops
         if prepare and position - base > 2 * near and not self._advance(position - near, stop, progress):
             return False
         if prepare and position - base > 2 * near:
@@ -301,7 +286,7 @@ class Recording:
 
     def prepare_steps_back(self) -> None:
         """See to it that steps back from the cursor are fast: keep a moment some way before it."""
-        position, near = self.position, self._near_micro_ops
+        position, near = self.position, self._keeper.near_micro_ops
         before = self._kept.last(self._lineage(), position)
         wanted = position - near
         if before.position and position - before.position < near // 4:
@@ -472,13 +457,7 @@ class Recording:
         """Something was run for the first time."""
         self._branches[self._branch] = replace(self.branch, end=self.position)
         self._overviews[self._branch].piece(self.session)
-        if plain and micro_ops >= FEWEST_MICRO_OPS_APART and seconds > 0:
-            self._rate += 0.2 * (micro_ops / seconds - self._rate)
-        self._since_kept += seconds
-        apart = min(
-            RUN_SHARE * self._add_seconds, max(LONGEST_APART_SECONDS, LEAST_RUN_SHARE * self._add_seconds)
-        )
-        if self._since_kept < apart and not self.over:
+        if not self._keeper.is_due(seconds, micro_ops, plain=plain) and not self.over:
             return
         last = self._kept.last(self._lineage(), self.position)
         if self.position - last.position >= FEWEST_MICRO_OPS_APART:
@@ -498,9 +477,8 @@ class Recording:
 
     # --- checkpoints -------------------------------------------------------------------------------
     @property
-    def _near_micro_ops(self) -> int:
-        wanted = int(self._rate * NEAR_SECONDS)
-        return min(max(wanted, FEWEST_NEAR_MICRO_OPS), MOST_NEAR_MICRO_OPS)
+    def _kept(self) -> CheckpointList:
+        return self._keeper.list
 
     def _lineage(self) -> list[tuple[int, int]]:
         """(branch, position below which it counts), the cursor's branch first."""
@@ -522,7 +500,7 @@ class Recording:
 
     def _restore(self, kept: Kept, *, fail: bool = True) -> None:
         machine = self.session.machine
-        machine.state = self._pool.restore(kept.checkpoint, machine.state)
+        machine.state = self._keeper.pool.restore(kept.checkpoint, machine.state)
         self.session.resume(kept.progress)
         self._applied = sum(change.position <= kept.position for change in self.changes)
         self._arrive(fail)
@@ -531,40 +509,10 @@ class Recording:
         """Keep this moment, if there is room."""
         if self._kept.has(self._branch, self.position) or self.session.fault:
             return
-        while near and self._kept.near_ones() >= MOST_NEAR:
-            oldest = self._kept.to_give_up(near_only=True)
-            assert oldest is not None
-            self._give_up(oldest)
-        machine = self.session.machine
-        started = time.thread_time()
-        while True:
-            try:
-                checkpoint = self._pool.add(machine.state)
-                break
-            except PoolFull:
-                missed_least = self._kept.to_give_up()
-                if missed_least is None:
-                    return
-                self._give_up(missed_least)
-        if not near:
-            self._add_seconds += 0.2 * (time.thread_time() - started - self._add_seconds)
-            self._since_kept = 0.0
-        self._kept.add(
-            Kept(
-                self._branch,
-                self.position,
-                self._next_millicycles(),
-                machine.counters().copy(),
-                self.session.progress(),
-                checkpoint,
-                near,
-            )
-        )
+        self._keeper.keep(self._branch, self._next_millicycles(), near=near)
 
     def _give_up(self, kept: Kept) -> None:
-        self._kept.remove(kept)
-        self._pool.drop(kept.checkpoint)
+        self._keeper.give_up(kept)
 
     def _next_millicycles(self) -> int:
-        state = self.session.machine.state
-        return int(state[state[L.H_KEYS] + state[state[L.H_TREE] + 1]])
+        return next_clock(self.session)
