@@ -86,13 +86,18 @@ class SourceEditor(QPlainTextEdit):
         if document is not self.document():
             if document.defaultFont() != self.font():
                 document.setDefaultFont(self.font())
-            self.setDocument(document)
+            self._exchange(document)
         self._forget_lines()
         self._colour()
 
+    def _exchange(self, document: QTextDocument) -> None:
+        # From the top: Qt may adjust the scroll bar without end when a line in view is not in the new one.
+        self.verticalScrollBar().setValue(0)
+        self.setDocument(document)
+
     def forget_documents(self) -> None:
         """The documents that were made are not shown any more."""
-        self.setDocument(self._no_document)
+        self._exchange(self._no_document)
         for document in self._colourings:
             document.deleteLater()
         self._colourings = {}

@@ -463,7 +463,10 @@ class SessionWorker(threading.Thread):
             self._job = None
         self._settle()
         try:
-            self._publish()
+            try:
+                self._publish()
+            except UserError:  # what was to be inspected names nothing here; it is given up now
+                self._publish()
         except Exception:  # a session that cannot be looked at is dropped, the window stays
             traceback.print_exc()
             self._travel.drop()

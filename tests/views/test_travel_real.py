@@ -327,3 +327,14 @@ def test_a_cycle_beyond_every_run_ends_at_the_end(rig: RealRig) -> None:
     ended = rig.until(lambda u: u.state is WorkerState.FINISHED and u.travel.moving is None)
     assert ended.error == ""
     assert ended.travel.position == ended.travel.end > 0
+
+
+def test_two_mistakes_at_once_lose_nothing(rig: RealRig) -> None:
+    """The first is still to be told when the second fails: the run stays as it is."""
+    for number in range(10):
+        serial = rig.latest.error_serial
+        rig.worker.send(C.ChooseCpu(number % 2))  # has its picture, so that the next one has none at once
+        rig.worker.send(C.Inspect(f"cpu {90 + number}"))
+        rig.worker.send(C.RemoveBookmark("none"))
+        told = rig.until(lambda u, serial=serial: u.error_serial > serial and "bookmark" in u.error)
+        assert (told.state, told.travel.end) == (WorkerState.PAUSED, 3000)

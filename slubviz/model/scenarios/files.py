@@ -74,7 +74,8 @@ def scenario_files() -> dict[str, Path]:
 
 def known_scenarios() -> dict[str, str]:
     """Name and title of each scenario that comes with slubviz."""
-    return {name: load_scenario(name).title for name in scenario_files()}
+    # Not by load_scenario, which looks for all files each time: the window asks for this while it is used.
+    return {name: parse_scenario(_read(path), name).title for name, path in scenario_files().items()}
 
 
 def load_scenario(path_or_name: str) -> Scenario:
