@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slubviz.hw.construction import SPARSE_BYTES
 from slubviz.hw.jit import njit
 from slubviz.hw.machine import IntArray, zeroed_words
 
@@ -64,6 +65,70 @@ def fetch_pages(mirror, pool, places):
             theirs[i] = kept[i]
 
 
+@njit("void(int64[:,::1], int64[:,::1], int32[::1])")
+def copy_pages(mirror, state, table):
+    """Copy the mirror to the state; where the table says that a page is zeros, write only what is not.
+
+    Untouched pages of a large state take no memory; writing zeros would give them some.
+    """
+    for page in range(state.shape[0]):
+        ours, theirs = state[page], mirror[page]
+        if table[page] != ZERO_PAGE:
+            for i in range(PAGE_WORDS):
+                ours[i] = theirs[i]
+            continue
+        found = 0
+        for i in range(PAGE_WORDS):
+            found |= ours[i]
+        if found != 0:
+            for i in range(PAGE_WORDS):
+                ours[i] = 0
+
+
+@njit("int64(int64[:,::1])")
+def count_used_pages(state):
+    """Number of rows that are not all zeros."""
+    used = 0
+    for page in range(state.shape[0]):
+        found = 0
+        for i in range(PAGE_WORDS):
+            found |= state[page, i]
+        used += found != 0
+    return used
+
+
+@njit("void(int64[:,::1], int64[:,::1])")
+def copy_used_pages(source, target):
+    """Copy the pages that are not zeros to an array of zeros."""
+    for page in range(source.shape[0]):
+        theirs = source[page]
+        found = 0
+        for i in range(PAGE_WORDS):
+            found |= theirs[i]
+        if found != 0:
+            ours = target[page]
+            for i in range(PAGE_WORDS):
+                ours[i] = theirs[i]
+
+
+def used_pages(state: IntArray) -> int:
+    """Number of pages of a state that are not all zeros."""
+    whole = len(state) // PAGE_WORDS * PAGE_WORDS
+    found = int(count_used_pages(state[:whole].reshape(-1, PAGE_WORDS)))
+    return found + int(state[whole:].any())
+
+
+def copied_state(state: IntArray) -> IntArray:
+    """A copy of a state; what is untouched in a large one stays so in the copy."""
+    if state.nbytes < SPARSE_BYTES:
+        return state.copy()
+    copy = zeroed_words(len(state))
+    whole = len(state) // PAGE_WORDS * PAGE_WORDS
+    copy_used_pages(state[:whole].reshape(-1, PAGE_WORDS), copy[:whole].reshape(-1, PAGE_WORDS))
+    copy[whole:] = state[whole:]
+    return copy
+
+
 @njit("void(int32[::1], int32[::1])")
 def use_pages(uses, table):
     """Count one more use of every page of a table."""
@@ -101,13 +166,13 @@ class CheckpointPool:
     Parameters
     ----------
     budget_bytes : memory for the pool, the mirror included
-    state : a state of the machine; the budget is raised to three such states if it is less
+    state : a state of the machine; the budget is raised to three times what it uses if it is less
     """
 
     def __init__(self, budget_bytes: int, state: IntArray) -> None:
-        least = 3 * (_pages(len(state)) + 1) * PAGE_BYTES
+        least = 3 * (used_pages(state) + 1) * PAGE_BYTES
         self.budget_bytes = max(budget_bytes, least)
-        self._capacity = max(1, (self.budget_bytes - _pages(len(state)) * PAGE_BYTES) // PAGE_BYTES)
+        self._capacity = self.budget_bytes // PAGE_BYTES
         # Filled from the front, so huge pages, which take fewer page faults, cost no memory.
         self._pool = _zeroed_pages(self._capacity)
         self._uses = np.zeros(self._capacity, dtype=np.int32)
@@ -130,7 +195,8 @@ class CheckpointPool:
 
     @property
     def _beside_bytes(self) -> int:
-        return len(self._mirror) * PAGE_BYTES + sum(len(spare) for spare in self._spares.values()) * 8
+        mirrored = int(np.count_nonzero(self._mirror_table != ZERO_PAGE)) * PAGE_BYTES
+        return mirrored + sum(len(spare) for spare in self._spares.values()) * 8
 
     def add(self, state: IntArray) -> Checkpoint:
         """Keep a state.
@@ -176,12 +242,17 @@ class CheckpointPool:
         self._move_mirror_to(checkpoint.table.copy())
         if len(state) != checkpoint.words:
             # A new array costs ten times what filling an old one does; few lengths occur in a run.
-            self._spares[len(state)] = state
+            if state.nbytes < SPARSE_BYTES:
+                self._spares[len(state)] = state
             spare = self._spares.pop(checkpoint.words, None)
             state = zeroed_words(checkpoint.words) if spare is None else spare
             while len(self._spares) > MOST_SPARES:
                 del self._spares[next(iter(self._spares))]
-        np.copyto(state, self._mirror.reshape(-1)[: checkpoint.words])
+        whole = checkpoint.words // PAGE_WORDS
+        rows = state[: whole * PAGE_WORDS].reshape(-1, PAGE_WORDS)
+        copy_pages(self._mirror[:whole], rows, self._mirror_table[:whole])
+        rest = state[whole * PAGE_WORDS :]
+        rest[:] = self._mirror[whole:].reshape(-1)[: len(rest)]
         return state
 
     def _resize_mirror(self, pages: int) -> None:
@@ -190,7 +261,8 @@ class CheckpointPool:
         # The last page of a shorter state is filled up with zeros, as its kept page is.
         mirror = _zeroed_pages(pages)
         kept = min(pages, len(self._mirror))
-        mirror[:kept] = self._mirror[:kept]
+        used = np.flatnonzero(self._mirror_table[:kept] != ZERO_PAGE)  # the others are zeros here too
+        mirror[used] = self._mirror[used]
         table = np.full(pages, ZERO_PAGE, dtype=np.int32)
         table[:kept] = self._mirror_table[:kept]
         self._mirror = mirror

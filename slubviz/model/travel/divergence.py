@@ -19,6 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from slubviz.hw import layout as L
+from slubviz.hw.checkpoints import copied_state
 from slubviz.hw.engine import CLOCK_FACTOR, HASH_FACTOR
 from slubviz.model.errors import UserError
 from slubviz.model.lang import Program, disassemble
@@ -356,7 +357,7 @@ def next_millicycles(recording: Recording) -> int:
 def next_executed(recording: Recording) -> Executed | None:
     """The micro-op that comes next, which is tried out and taken back; None if the program fails at it."""
     machine, program = recording.session.machine, recording.session.booted.program
-    kept = machine.state.copy()
+    kept = copied_state(machine.state)
     counts = machine.cpu_blocks()[:, L.C_MICRO_OPS].copy()
     try:
         before = machine.trace_hash & _MASK

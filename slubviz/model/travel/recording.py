@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slubviz.hw import layout as L
+from slubviz.hw.checkpoints import copied_state
 from slubviz.hw.isa import Status
 from slubviz.hw.machine import Engine, IntArray, plain_engine
 from slubviz.hw.pricing import millicycles
@@ -305,7 +306,7 @@ class Recording:
         machine = self.session.machine
         state, progress = machine.state, self.session.progress()
         branch, applied = self._branch, self._applied
-        machine.state = state.copy()
+        machine.state = copied_state(state)
         try:
             yield self.session
         finally:
@@ -333,7 +334,7 @@ class Recording:
         self._without_fault()
         if self.session.fault:  # a deadlock or a broken invariant: no micro-op failed that could go otherwise
             raise ChangeError("nothing can go on here: go back to a moment before the failure")
-        before = self.session.machine.state.copy()
+        before = copied_state(self.session.machine.state)
         progress = self.session.progress()
         try:
             what.apply(self.session)
