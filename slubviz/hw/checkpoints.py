@@ -166,11 +166,13 @@ class CheckpointPool:
     Parameters
     ----------
     budget_bytes : memory for the pool, the mirror included
-    state : a state of the machine; the budget is raised to three times what it uses if it is less
+    state : a state of the machine; the budget is raised to three such states if it is less, to three times
+        what is used of a large one
     """
 
     def __init__(self, budget_bytes: int, state: IntArray) -> None:
-        least = 3 * (used_pages(state) + 1) * PAGE_BYTES
+        pages = _pages(len(state)) if state.nbytes < SPARSE_BYTES else used_pages(state)
+        least = 3 * (pages + 1) * PAGE_BYTES
         self.budget_bytes = max(budget_bytes, least)
         self._capacity = self.budget_bytes // PAGE_BYTES
         # Filled from the front, so huge pages, which take fewer page faults, cost no memory.

@@ -243,6 +243,7 @@ def screenshot(
     window = MainWindow(bridge, catalog or real_catalog(), spec, mode)
     window.resize(round(width / factor), round(height / factor))
     window.show()
+    bridge.adopt(window.bar.job())  # the job that runs is the one in the bar: nothing has been chosen since
     window.show_update(update_of(recording, spec, _model_for(make_recording)))
     QApplication.processEvents()
     image = picture_of(window, factor)

@@ -69,7 +69,7 @@ def difference_rows(view: CompareView, most: int) -> list[tuple[str, str, str]]:
         if one.kind == "slab" and one.field == "objects":
             rows += _object_rows(one)
         else:
-            rows.append((one.what, one.a, one.b))
+            rows.append((one.what, _thin(one.a), _thin(one.b)))
     rest = len(rows) - most
     return [*rows[:most], (f"and {_whole(rest)} more", "", "")] if rest > 0 else rows
 
@@ -110,6 +110,12 @@ def _operations(snapshot: Snapshot) -> int:
 
 def _waiters(snapshot: Snapshot) -> int:
     return sum(len(lock.waiters) for lock in snapshot.locks)
+
+
+def _thin(text: str) -> str:
+    from slubviz.views import numbers
+
+    return numbers.thin(text)
 
 
 def _whole(value: float) -> str:

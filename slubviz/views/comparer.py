@@ -192,7 +192,7 @@ class Comparer:
         note = ""
         if second.position >= second.end and first.position < first.end:
             ends = "ends here" if over else "is not recorded further"
-            note = f"The other run {ends}, at micro-op {second.end:,}."
+            note = f"The other run {ends}, at micro-op {numbers.integer(second.end)}."
         return CompareView(
             first, second, self._by, tuple(differences(first.snapshot, second.snapshot)), note=note
         )

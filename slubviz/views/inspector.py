@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slubviz.model.travel.inspector import Inspection
     from slubviz.views.travel_view import HistoryView
 
-_HINT = "0x4010, 812 (a slab), 812/3 (an object), cpu 0, a lock"
+_HINT = "812/3 (an object), 812 (a slab), cpu 0, a lock"
 _EMPTY = "Click an object or slab in the map, or type what to look at above."
 
 

@@ -6,6 +6,7 @@ Kinds are the values of ``slubviz.model.travel.movements.Move``; a test holds th
 from __future__ import annotations
 
 from slubviz.views import commands as C
+from slubviz.views import numbers
 
 #: Kind -> what is next or previous.
 MOVE_WORDS: dict[str, str] = {
@@ -43,9 +44,9 @@ def text_of(command: C.Movement) -> str:
         case C.MoveBy(kind, direction):
             return f"Looking for the {move_text(str(kind), direction)}"
         case C.Seek(position) | C.Scrub(position):
-            return f"Going to micro-op {position:,}"
+            return f"Going to micro-op {numbers.integer(position)}"
         case C.SeekCycle(cycle):
-            return f"Going to cycle {cycle:,.0f}"
+            return f"Going to cycle {numbers.integer(cycle)}"
         case C.SwitchBranch() | C.GoToBookmark():
             return "Going to another branch"
         case C.ScenarioStep():

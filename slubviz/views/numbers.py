@@ -5,15 +5,23 @@ Only formatting; nothing here knows a widget.
 
 from __future__ import annotations
 
+import re
+
 #: Narrow no-break space: separates groups of digits, and a number from its unit.
 THIN = "\u202f"
 MINUS = "\u2212"
+_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def integer(value: float) -> str:
     """``1234567`` as ``1 234 567`` with thin spaces."""
     text = f"{round(value):,}".replace(",", THIN)
     return text.replace("-", MINUS)
+
+
+def thin(text: str) -> str:
+    """A text of the model with its grouped numbers as they are written here: ``36,908`` as ``36 908``."""
+    return _COMMA.sub(THIN, text)
 
 
 def short(value: float) -> str:

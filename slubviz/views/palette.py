@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 _WIDTH, _ROWS = 620, 12
 _MOST_SHOWN = 60
 _ROW_PADDING = 10
+_NOTHING = "Nothing found"
 _HINT = int(Qt.ItemDataRole.UserRole)
 #: Keys of the field that move in the list.
 _LIST_KEYS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
@@ -39,6 +40,7 @@ class Entry:
     hint: str  #: on the right: a key, a place
     choose: Callable[[], object]
     enabled: bool = True
+    name: str = ""  #: another name under which it is found
 
 
 #: Entries that depend on what is typed, e.g. "go to micro-op 1234"; they come first.
@@ -51,10 +53,12 @@ def score(query: str, text: str) -> int | None:
     The letters must occur in order.  Those at the start of a word and next to each other count more, and of
     two texts that fit equally the shorter one is better.
     """
-    wanted, found = query.casefold().replace(" ", ""), text.casefold()
+    # A hyphen counts as a space: "list-lock" finds "list lock" and the other way round.
+    query, found = query.casefold().replace("-", " ").strip(), text.casefold().replace("-", " ")
+    wanted = query.replace(" ", "")
     if not wanted:
         return 0
-    whole = found.find(query.casefold().strip())
+    whole = found.find(query)
     if whole >= 0:
         starts_word = whole == 0 or not found[whole - 1].isalnum()
         return 1000 + (200 if starts_word else 0) - len(found)
@@ -82,9 +86,15 @@ def _best_place(text: str, letter: str, first: int) -> int:
 
 def matching(query: str, entries: Sequence[Entry]) -> list[Entry]:
     """Entries that fit, the best first; of equals in their order."""
-    rated = [(score(query, entry.text), index) for index, entry in enumerate(entries)]
+    rated = [(_best_score(query, entry), index) for index, entry in enumerate(entries)]
     fitting = sorted((-rating, index) for rating, index in rated if rating is not None)
     return [entries[index] for _, index in fitting]
+
+
+def _best_score(query: str, entry: Entry) -> int | None:
+    """Of the text and the other name, the one that fits better."""
+    ratings = [score(query, text) for text in (entry.text, entry.name) if text]
+    return max((rating for rating in ratings if rating is not None), default=None)
 
 
 class Palette(QDialog):
@@ -156,6 +166,10 @@ class Palette(QDialog):
             if not entry.enabled:
                 item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEnabled)
             self.list.addItem(item)
+        if not self._shown:
+            nothing = QListWidgetItem(_NOTHING)
+            nothing.setFlags(Qt.ItemFlag.NoItemFlags)
+            self.list.addItem(nothing)
         self.list.setCurrentRow(0 if self._shown else -1)
 
     def _choose(self) -> None:

@@ -13,10 +13,14 @@ from slubviz.views import numbers
 from slubviz.views.actions import ACTIONS, plain_text
 from slubviz.views.change_dialogs import parse_integer
 from slubviz.views.palette import Entry
+from slubviz.views.transport_position import ToPosition, parse_place
 from slubviz.views.travel_view import TravelView
 
 #: The palette itself is no choice in it.
 _NOT_OFFERED = ("palette",)
+
+#: What can follow ``>``.
+_PLACES = f"Go to: micro-op N, +N, {numbers.MINUS}N, cycle N"
 
 Send = Callable[[C.Command], object]
 
@@ -78,7 +82,8 @@ def file_entries(
 ) -> list[Entry]:
     """Scenarios and session files."""
     entries = [
-        Entry(f"Scenario: {title}", name, partial(open_scenario, name)) for name, title in scenarios.items()
+        Entry(f"Scenario: {title}", name, partial(open_scenario, name), name=name)
+        for name, title in scenarios.items()
     ]
     entries += [
         Entry(f"Session: {Path(path).name}", str(Path(path).parent), partial(open_session, path))
@@ -88,10 +93,19 @@ def file_entries(
 
 
 def place_offers(query: str, travel: TravelView, send: Send) -> list[Entry]:
-    """Go to a micro-op or cycle whose number is typed, e.g. ``1234``, ``>1234``, ``cycle 5000``."""
+    """Go to a micro-op or cycle whose number is typed, e.g. ``1234``, ``>1234``, ``>+100``, ``cycle 5000``.
+
+    After a mere ``>`` an entry that cannot be chosen says what can follow.
+    """
+    if query.strip() == ">":
+        hint = f"recorded to {numbers.integer(travel.end)}" if travel.exists else "nothing is recorded yet"
+        return [Entry(_PLACES, hint, lambda: None, enabled=False)]
     text = query.strip().lstrip(">").strip().casefold()
     if not travel.exists or not text:
         return []
+    if text[0] in f"+-{numbers.MINUS}":  # relative to the cursor
+        place = parse_place(text, travel.position)
+        return _places(place.position, "micro-op", travel, send) if isinstance(place, ToPosition) else []
     for word, unit in (("cycle", "cycle"), ("t", "cycle"), ("micro-op", "micro-op"), ("", "")):
         if text.startswith(word):
             value = parse_integer(text[len(word) :].strip())

@@ -5,18 +5,21 @@ Lives on the worker thread.  Leaves out playing, which the worker paces, and pic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slubviz.model.errors import UserError
 from slubviz.model.travel.bookmarks import add_bookmark, remove_bookmark, rename_bookmark
 from slubviz.views import commands as C
+from slubviz.views.cpu_layout import next_cpu
 from slubviz.views.job import RecordingLike
 from slubviz.views.move_stop import MoveStop
 from slubviz.views.travel_model import Opened, Progress, Stop, Stopped, TravelModel
 from slubviz.views.travel_view import ScenarioView
 
 if TYPE_CHECKING:
+    from slubviz.model.snapshot import CpuView
     from slubviz.model.travel.breakpoints import Breakpoint
 
 #: A movement that ends within one step, and needs no name while it is under way.
@@ -38,6 +41,7 @@ class Traveller:
         self.model = model
         self.recording: RecordingLike | None = None
         self.cpu = 0
+        self._cpu_by_hand = False
         self.breakpoints: tuple[Breakpoint, ...] = ()
         self.watches: tuple[str, ...] = ()
         self.watched: object | None = None  # an expression of the list, or a thing in memory
@@ -56,7 +60,8 @@ class Traveller:
         """Travel in another run.  Breakpoints and watches stay as far as they fit its program."""
         self.recording = recording
         self.scenario, self.title, self.path, self.unsaved = None, "", "", False
-        self.cpu = 0
+        self.cpu, self._cpu_by_hand = 0, False
+        self.tell("")
         self._keep_what_fits(recording)
 
     def take_again(self, recording: RecordingLike) -> None:
@@ -89,6 +94,13 @@ class Traveller:
         """There is no run."""
         self.recording, self.scenario, self.title, self.path = None, None, "", ""
         self.unsaved = False
+
+    def leave_idle_cpu(self, cpus: Sequence[CpuView]) -> None:
+        """Choose the CPU that is next if nothing runs on the chosen one, unless it was chosen on purpose."""
+        chosen = next((cpu for cpu in cpus if cpu.number == self.cpu), None)
+        index = next_cpu(cpus)
+        if not self._cpu_by_hand and index >= 0 and (chosen is None or not chosen.frames):
+            self.cpu = cpus[index].number
 
     def tell(self, note: str) -> None:
         """Say something about the last command; nothing is no news."""
@@ -202,7 +214,7 @@ class Traveller:
         else:
             self._seek(recording, step.position, stop, progress)
         if step.cpu is not None:
-            self.cpu = step.cpu
+            self.cpu, self._cpu_by_hand = step.cpu, True  # the scenario's author chose it
         self.scenario = replace(scenario, step=wanted)
 
     def _follow_scenario(self, recording: RecordingLike) -> None:
@@ -224,7 +236,7 @@ class Traveller:
         match command:
             case C.ChooseCpu(cpu):
                 if recording is None or 0 <= cpu < self.model.cpus(recording):  # else of the run before
-                    self.cpu = cpu
+                    self.cpu, self._cpu_by_hand = cpu, True
             case C.ChooseWatched(what):
                 self.watched = what
             case C.SetWatches(texts):

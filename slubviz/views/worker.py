@@ -486,6 +486,8 @@ class SessionWorker(threading.Thread):
         recording, pictures = self._recording, self._pictures
         if recording is not None and self._state is not WorkerState.LOADING:
             pictures.read(recording.session)
+            if not running and pictures.snapshot is not None:
+                self._travel.leave_idle_cpu(pictures.snapshot.cpus)
         fast = self._queue.waits() or (running and self._pacer.rate > _READABLE_RATE)
         travel = self._looks.view(self._travel, self._direction, fast=fast)
         if pictures.snapshot is not None:
