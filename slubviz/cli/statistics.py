@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from slubviz.model.errors import RequestError
 from slubviz.model.results import CellResult, over_seeds
 
+#: Below the name of a cache whose report is empty, e.g. in a phase that only frees.
+_NOTHING = "(no statistics to print: nothing was allocated from slabs in this cell)\n"
+
 
 def require_statistics(kernels: Sequence[str]) -> None:
     """Raise RequestError if a kernel keeps no statistics that slabinfo shows."""
@@ -28,5 +31,8 @@ def slabinfo_text(cells: Sequence[CellResult]) -> str:
         many = f", mean of {cell.spread.seeds} seeds" if cell.spread else ""
         era = load_kernel(cell.kernel).statistics_era
         name = f"kmalloc-{cell.size_bytes}" if cell.size_bytes else "kmalloc"
-        parts.append(f"\n{cell.kernel}, {where}{many}\n{slabinfo_report(cell.counters, era, name)}")
+        report = slabinfo_report(cell.counters, era, name)
+        if report.count("\n") == 1:  # as the tool does, which says nothing more
+            report += _NOTHING
+        parts.append(f"\n{cell.kernel}, {where}{many}\n{report}")
     return "".join(part if part.endswith("\n") else f"{part}\n" for part in parts)

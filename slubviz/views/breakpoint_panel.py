@@ -54,6 +54,8 @@ class BreakpointPanel(QWidget):
         self._program: ProgramView | None = None
         self._filling = False
         self._refused = False
+        self._asked = ""  # stays in the field until it is in the list
+        self._waits = False
         self.field = QLineEdit()
         self.field.setPlaceholderText(_HINT)
         self.field.setAccessibleName("New breakpoint")
@@ -108,6 +110,7 @@ class BreakpointPanel(QWidget):
             names = [f"function {name}" for name in sorted(program.functions)]
             self._words.setStringList([*_FORMS, *names, *(f"counter {name}" for name in program.counters)])
         new = tuple(breakpoints)
+        self._clear_accepted(len(new))
         if new != self._breakpoints or self.list.count() != len(new) or self._refused:
             self._refused = False
             self._breakpoints = new
@@ -139,9 +142,17 @@ class BreakpointPanel(QWidget):
 
     def _add(self) -> None:
         text = self.field.text().strip()
-        if text:
-            self.field.clear()
+        if text and not (self._waits and text == self._asked):  # else Return was pressed twice
+            self._asked, self._waits = text, True
             self.added.emit(text)
+
+    def _clear_accepted(self, count: int) -> None:
+        # A text that is refused stays, so that it can be mended.
+        self._waits = False
+        if self._asked and count > len(self._breakpoints):
+            if self.field.text().strip() == self._asked:
+                self.field.clear()
+            self._asked = ""
 
     def _remove(self) -> None:
         row = self.list.currentRow()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FIELD_WIDTH = 320
 _ONCE, _PERIODIC, _RANDOM = range(3)
 #: What arguments of handlers are at first, by name; others are 1.
-_FIRST_VALUES = {"size": "64", "count": "4", "n": "1", "from_cpu": "0", "cpu": "0"}
+_FIRST_VALUES = {"count": "4", "n": "1", "from_cpu": "0", "cpu": "0"}
 
 
 def parse_integer(text: str) -> int | None:
@@ -114,13 +114,19 @@ class ChangeDialog(QDialog):
 
 
 class InjectDialog(ChangeDialog):
-    """An interrupt: where, which handler, with what, how often."""
+    """An interrupt: where, which handler, with what, how often.  A size is ``size_bytes`` at first."""
 
     def __init__(
-        self, handlers: Sequence[Handler], cpus: int, cpu: int, parent: QWidget | None = None
+        self,
+        handlers: Sequence[Handler],
+        cpus: int,
+        cpu: int,
+        parent: QWidget | None = None,
+        size_bytes: int = 64,
     ) -> None:
         super().__init__("Interrupt", "Interrupt", parent)
         self._handlers = tuple(handlers)
+        self._first_values = {**_FIRST_VALUES, "size": str(size_bytes)}
         self.cpu = self._combo("CPU", [(f"CPU {number}", number) for number in range(cpus)])
         self.handler = self._combo(
             "Handler", [(f"{handler.name}  {handler.title}", handler.name) for handler in self._handlers]
@@ -188,7 +194,7 @@ class InjectDialog(ChangeDialog):
             self.form.setRowVisible(field, shown)
             if shown:
                 label.setText(str(parameters[index]))
-                field.setText(_FIRST_VALUES.get(str(parameters[index]), "1"))
+                field.setText(self._first_values.get(str(parameters[index]), "1"))
         self.check()
 
     def _often_chosen(self) -> None:

@@ -29,6 +29,7 @@ from slubviz.views.compare_view import CompareSide, CompareView, difference_rows
 from slubviz.views.cpu_layout import Pace
 from slubviz.views.cpu_panel import CpuPanel
 from slubviz.views.panel import Panel
+from slubviz.views.slab_layout import CLICKABLE
 from slubviz.views.slab_map import SlabMap
 from slubviz.views.tables import TableView, TextTable
 from slubviz.views.theme import Theme
@@ -51,7 +52,7 @@ class _Side(QWidget):
     def __init__(self, theme: Theme, code_font: QFont, name: str) -> None:
         super().__init__()
         self.cpus = CpuPanel(theme, code_font)
-        self.map = SlabMap(theme)
+        self.map = SlabMap(theme, limits=CLICKABLE)
         self._panels = (Panel(name, self.cpus), Panel("Slabs", self.map))
         split = QSplitter(Qt.Orientation.Vertical)
         split.setChildrenCollapsible(False)

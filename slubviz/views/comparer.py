@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from slubviz.model.errors import UserError
 from slubviz.views import commands as C
+from slubviz.views import numbers
 from slubviz.views.compare_view import CompareSide, CompareView
 from slubviz.views.job import JobSpec, RecordingFactory, RecordingLike
 from slubviz.views.slab_summary import summarise

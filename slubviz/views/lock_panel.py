@@ -61,6 +61,10 @@ class LockPanel(QWidget):
         held = sum(lock.holder >= 0 for lock in self._locks)
         return f"{numbers.integer(held)} held  ·  {numbers.integer(waiters)} waiting"
 
+    def height_for(self, locks: int) -> float:
+        """Height in logical pixels at which so many locks fit."""
+        return max(0.0, locks * (2 * QFontMetricsF(self.font()).height() + 10 + _GAP) - _GAP)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -117,6 +117,7 @@ class MainWindow(QMainWindow):
         self._told = ("", 0)
         self._noted = 0
         self._opened = 0
+        self._seen_job: JobSpec | None = None
         self._may_close = False
         self._split_by_user = False
         self._closing = False
@@ -322,6 +323,7 @@ class MainWindow(QMainWindow):
             ("theme_dark", lambda: self.set_mode(ThemeMode.DARK)),
         ):
             self.commands[name].triggered.connect(_without_argument(handler))
+        self.travel.transport.entered.connect(self._focus_page)
         connect_steps(self.steps, self._bridge, self.control)
         connect_compare(
             self.compare_page,
@@ -334,6 +336,11 @@ class MainWindow(QMainWindow):
         self.fidelity.problem.connect(self._show_problem)
         self._fidelity_bridge.updated.connect(lambda _update: self._enable_commands(self._bridge.latest))
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
+
+    def _focus_page(self) -> None:
+        page = self.views.currentWidget()
+        if page is not None:
+            page.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # Updates
 
@@ -349,6 +356,9 @@ class MainWindow(QMainWindow):
         wanted = update.error or (f"The simulated machine stopped: {fault}" if fault else "")
         # Only what is new: a message that the user has closed stays closed, one about a file stays.
         new = (wanted, update.error_serial if update.error else 0)
+        if update.state is WorkerState.LOADING or update.job != self._seen_job:
+            self.messages.clear_notice()  # it is about what was there before
+        self._seen_job = update.job
         if new == self._told:
             return
         self._told = new
@@ -389,6 +399,7 @@ class MainWindow(QMainWindow):
         if travel.opened_serial == self._opened or update.job is None:
             return
         self._opened = travel.opened_serial
+        self.messages.clear_notice()
         self.bar.set_job(update.job)
         self._bridge.adopt(self.bar.job())
         self.setWindowTitle(f"{travel.title} – slubviz" if travel.title else "slubviz")

@@ -50,6 +50,11 @@ class MessageBar(QFrame):
         """Hide it."""
         self.hide()
 
+    def clear_notice(self) -> None:
+        """Hide what was done; what went wrong stays."""
+        if self.kind == "notice":
+            self.clear()
+
     def _show(self, text: str, kind: str) -> None:
         self._text.setText(text)
         self.setAccessibleName(text)

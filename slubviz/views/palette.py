@@ -168,7 +168,7 @@ class Palette(QDialog):
             self.list.addItem(item)
         if not self._shown:
             nothing = QListWidgetItem(_NOTHING)
-            nothing.setFlags(Qt.ItemFlag.NoItemFlags)
+            nothing.setFlags(Qt.ItemFlag.ItemIsEnabled)  # to be read, not to be chosen
             self.list.addItem(nothing)
         self.list.setCurrentRow(0 if self._shown else -1)
 

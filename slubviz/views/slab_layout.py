@@ -6,6 +6,7 @@ partial list they are on.  Slabs of SLAB, which belong to no CPU, are grouped by
 their node.
 All tiles of the map have the same size, the largest at which everything fits; the cpu slabs alone
 keep a larger one, because there are few of them and they are what changes.
+Where tiles may not get smaller than a limit, the map may be higher than its place.
 With more CPUs than rows fit, neighbouring CPUs share a group.
 """
 
@@ -23,7 +24,8 @@ from slubviz.model.snapshot import IntArray, SlabState, SlabTable
 from slubviz.views import numbers
 
 #: Tile sizes to try, largest first, in logical pixels.
-_TILE_SIZES = (96, 80, 64, 56, 48, 40, 36, 32, 28, 24, 20, 18, 16, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
+_LARGE_TILES = (520, 440, 380, 320, 280, 240, 200, 168, 144, 120, 108, 96, 80, 64, 56, 48, 40, 36, 32)
+_TILE_SIZES = (*_LARGE_TILES, 28, 24, 20, 18, 16, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 _LARGEST_PLAIN_TILE = 56
 _SMALLEST_FRAMED = 8
 _SMALLEST_CPU_TILE = 18
@@ -41,6 +43,26 @@ _CPU_SLABS_PER_ROW = 8
 
 #: SLAB's three lists.
 _LIST_NAMES = ((SlabState.FULL, "Full"), (SlabState.PARTIAL, "Partial"), (SlabState.EMPTY, "Free"))
+
+
+#: Share of the width beside the labels that the cpu slabs may take, if there are others.
+_CPU_WIDTH_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class TileLimits:
+    """What tiles may become, in logical pixels; and labels above the tiles, in device pixels."""
+
+    least: int = 0  #: the map gets higher than its place rather than with smaller tiles; 0 if it may not
+    largest: int = _LARGEST_PLAIN_TILE
+    largest_cpu: int = _LARGEST_CPU_TILE
+    label_height: int = 0  #: of a label above each group's tiles; 0 for labels on the left
+    least_cell: int = 0  #: width that a label needs where groups lie side by side
+
+
+#: For small maps whose slabs shall be large enough for the pointer.
+CLICKABLE = TileLimits(least=10)
+_PLAIN = TileLimits()
 
 
 class Detail(IntEnum):
@@ -295,7 +317,13 @@ def tile_style(objects: int, size: int, unit: float) -> TileStyle:
 
 
 def lay_out(
-    groups: Sequence[Group], objects: int, width: int, height: int, unit: float, label_width: int
+    groups: Sequence[Group],
+    objects: int,
+    width: int,
+    height: int,
+    unit: float,
+    label_width: int,
+    limits: TileLimits = _PLAIN,
 ) -> MapLayout:
     """Find the largest tile at which every slab fits, and place all.
 
@@ -311,56 +339,79 @@ def lay_out(
         Device pixels of a logical pixel.
     label_width : int
         Device pixels kept free on the left for the labels.
+    limits : TileLimits
+        With a least size the result may be higher than ``height``.
     """
     if _owners_unknown(groups):
-        return _lay_out_in_cells(groups, objects, (width, height, label_width), unit)
+        return _lay_out_in_cells(groups, objects, (width, height, label_width), unit, limits)
     best: tuple[TileStyle, TileStyle, list[int]] | None = None
     for share in _CPU_SHARES:
-        cpu_style = _cpu_slab_style(groups, objects, share * height, unit)
+        cpu_room = (width - label_width, share * height)
+        cpu_style = _cpu_slab_style(groups, objects, cpu_room, unit, limits)
         room = max(1, width - label_width - _cpu_column_width(groups, cpu_style))
-        style, heights = _largest_style(groups, objects, (room, height), cpu_style, unit)
-        if best is None or style.width > best[0].width:
+        style, heights = _largest_style(groups, objects, (room, height), cpu_style, unit, limits)
+        flatter = best is not None and height < sum(heights) < sum(best[2])
+        if best is None or style.width > best[0].width or (limits.least and flatter):
             best = style, cpu_style, heights
         if style.width >= _GOOD_TILE * unit:
             break
     assert best is not None
     style, cpu_style, heights = best
     cpu_width = _cpu_column_width(groups, cpu_style)
-    return _place(groups, style, cpu_style, heights, (width, height, label_width, cpu_width), unit)
+    if limits.least:
+        height = max(height, sum(heights))
+    return _place(groups, style, cpu_style, heights, (width, height, label_width, cpu_width), unit, limits)
 
 
 def _largest_style(
-    groups: Sequence[Group], objects: int, room: tuple[int, int], cpu_style: TileStyle, unit: float
+    groups: Sequence[Group],
+    objects: int,
+    room: tuple[int, int],
+    cpu_style: TileStyle,
+    unit: float,
+    limits: TileLimits,
 ) -> tuple[TileStyle, list[int]]:
     # The largest tile at which all groups fit, with the height of each; the smallest if none does.
     style, heights = tile_style(objects, 1, unit), [0] * len(groups)
     for logical in _TILE_SIZES:
+        if logical < limits.least:
+            break
         size = max(1, round(logical * unit))
-        if size > cpu_style.height or logical > _LARGEST_PLAIN_TILE:
+        smallest = logical <= max(1, limits.least)
+        if not smallest and (size > cpu_style.height or logical > limits.largest or size > room[0]):
             continue
         style = tile_style(objects, size, unit)
-        heights = [_group_height(group, style, cpu_style, room[0], unit) for group in groups]
+        heights = [_group_height(group, style, cpu_style, room[0], unit, limits) for group in groups]
         if sum(heights) <= room[1]:
             break
     return style, heights
 
 
-def _cpu_slab_style(groups: Sequence[Group], objects: int, room: float, unit: float) -> TileStyle:
+def _cpu_slab_style(
+    groups: Sequence[Group], objects: int, room: tuple[float, float], unit: float, limits: TileLimits
+) -> TileStyle:
     # The largest tile for cpu slabs at which the bands without their other slabs fit.
-    style = tile_style(objects, max(1, round(_LARGEST_CPU_TILE * unit)), unit)
-    for logical in range(_LARGEST_CPU_TILE, _SMALLEST_CPU_TILE - 1, -2):
+    width, height = room
+    if any(group.slabs.size for group in groups):
+        width *= _CPU_WIDTH_SHARE
+    style = tile_style(objects, max(1, round(limits.largest_cpu * unit)), unit)
+    for logical in range(limits.largest_cpu, _SMALLEST_CPU_TILE - 1, -2):
         style = tile_style(objects, max(1, round(logical * unit)), unit)
-        if sum(_least_height(group, style, unit) for group in groups) <= room:
+        fits = _cpu_column_width(groups, style) <= width
+        if fits and sum(_least_height(group, style, unit, limits) for group in groups) <= height:
             break
     return style
 
 
-def _least_height(group: Group, cpu_style: TileStyle, unit: float) -> int:
+def _least_height(group: Group, cpu_style: TileStyle, unit: float, limits: TileLimits) -> int:
     # Of a group's band without its other slabs.
     rows = -(-int(group.cpu_slabs.size) // _CPU_SLABS_PER_ROW)
     if group.kind is GroupKind.CPU and (group.active or group.count):
         rows = max(rows, 1)
-    return max(rows * cpu_style.pitch_y, round(_SMALLEST_ROW * unit)) + round(_ROW_SPACE * unit)
+    space = round(_ROW_SPACE * unit)
+    if limits.label_height:
+        return rows * cpu_style.pitch_y + limits.label_height + space
+    return max(rows * cpu_style.pitch_y, round(_SMALLEST_ROW * unit)) + space
 
 
 def _cpu_column_width(groups: Sequence[Group], cpu_style: TileStyle) -> int:
@@ -374,9 +425,12 @@ def _columns(style: TileStyle, room: int) -> int:
     return max(1, (room + style.gap) // style.pitch_x)
 
 
-def _group_height(group: Group, style: TileStyle, cpu_style: TileStyle, room: int, unit: float) -> int:
+def _group_height(
+    group: Group, style: TileStyle, cpu_style: TileStyle, room: int, unit: float, limits: TileLimits
+) -> int:
     rows = -(-int(group.slabs.size) // _columns(style, room))
-    return max(rows * style.pitch_y + round(_ROW_SPACE * unit), _least_height(group, cpu_style, unit))
+    own = rows * style.pitch_y + limits.label_height + round(_ROW_SPACE * unit)
+    return max(own, _least_height(group, cpu_style, unit, limits))
 
 
 def _owners_unknown(groups: Sequence[Group]) -> bool:
@@ -386,7 +440,7 @@ def _owners_unknown(groups: Sequence[Group]) -> bool:
 
 
 def _lay_out_in_cells(
-    groups: Sequence[Group], objects: int, box: tuple[int, int, int], unit: float
+    groups: Sequence[Group], objects: int, box: tuple[int, int, int], unit: float, limits: TileLimits
 ) -> MapLayout:
     # The CPUs side by side, since each has little to show; the other groups in bands below.
     width, height, label_width = box
@@ -395,9 +449,9 @@ def _lay_out_in_cells(
     cpu_style, columns, tall = tile_style(objects, 1, unit), 1, 0
     for logical in range(_LARGEST_PLAIN_TILE, _SMALLEST_CPU_TILE - 1, -2):
         cpu_style = tile_style(objects, max(1, round(logical * unit)), unit)
-        cell_width = label_width + _cpu_column_width(cpus, cpu_style)
+        cell_width = max(label_width + _cpu_column_width(cpus, cpu_style), limits.least_cell)
         columns = max(1, min(len(cpus), width // cell_width))
-        tall = max(_least_height(group, cpu_style, unit) for group in cpus)
+        tall = max(_least_height(group, cpu_style, unit, limits) for group in cpus)
         if -(-len(cpus) // columns) * tall <= _CELLS_SHARE * height:
             break
     columns = -(-len(cpus) // -(-len(cpus) // columns))  # as many in the last row as in the others, nearly
@@ -407,11 +461,14 @@ def _lay_out_in_cells(
         x = width * column // columns
         rows.append(Row(x, line * tall, width * (column + 1) // columns - x, tall, group))
         if group.cpu_slabs.size:
-            top = line * tall + round(_ROW_SPACE / 2 * unit)
+            top = line * tall + limits.label_height + round(_ROW_SPACE / 2 * unit)
             grids.append(Grid(x + label_width, top, _CPU_SLABS_PER_ROW, cpu_style, group.cpu_slabs))
     used = -(-len(cpus) // columns) * tall
-    style, heights = _largest_style(rest, objects, (width - label_width, height - used), cpu_style, unit)
-    bands = _place(rest, style, cpu_style, heights, (width, height, label_width, 0), unit, used)
+    room = (width - label_width, height - used)
+    style, heights = _largest_style(rest, objects, room, cpu_style, unit, limits)
+    if limits.least:
+        height = max(height, used + sum(heights))
+    bands = _place(rest, style, cpu_style, heights, (width, height, label_width, 0), unit, limits, used)
     return MapLayout(width, height, label_width, (*rows, *bands.rows), (*grids, *bands.grids), bands.hidden)
 
 
@@ -422,19 +479,20 @@ def _place(
     heights: Sequence[int],
     box: tuple[int, int, int, int],
     unit: float,
+    limits: TileLimits,
     y: int = 0,
 ) -> MapLayout:
     width, height, label_width, cpu_width = box
     rows, grids, hidden = [], [], 0
     columns = _columns(style, max(1, width - label_width - cpu_width))
-    inset = round(_ROW_SPACE / 2 * unit)
+    inset = round(_ROW_SPACE / 2 * unit) + limits.label_height
     # Room that is left over is shared out, so that the map fills its place evenly.
     spare = max(0, height - y - sum(heights)) // max(1, len(groups))
     spare = min(spare, round(24 * unit))
     for group, tall in zip(groups, heights, strict=True):
         tall = min(tall + spare, max(0, height - y))
         rows.append(Row(0, y, width, tall, group))
-        top = y + inset + spare // 2
+        top = y + inset + (0 if limits.label_height else spare // 2)
         if group.cpu_slabs.size:
             grids.append(Grid(label_width, top, _CPU_SLABS_PER_ROW, cpu_style, group.cpu_slabs))
         visible = group.slabs

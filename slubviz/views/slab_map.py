@@ -3,11 +3,13 @@
 Layout and pixels come from ``slab_layout`` and ``slab_raster``; this widget keeps them up to date,
 draws the picture and the labels beside it, and tells the facts of the slab under the pointer.
 The number of draw calls depends on the number of groups, not on the number of slabs.
+With a least size of tiles it scrolls instead of making them smaller; only what is in view is drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, Signal
@@ -21,15 +23,26 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QResizeEvent,
+    QWheelEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QApplication, QScrollBar, QSizePolicy, QToolTip, QWidget
 
 from slubviz.hw.isa import CpuState
 from slubviz.model.snapshot import ObjectState, SlabState, SlabTable, Snapshot
 from slubviz.views import numbers
-from slubviz.views.slab_layout import Group, GroupKind, MapLayout, Row, group_by_lists, group_slabs, lay_out
+from slubviz.views.slab_layout import (
+    Group,
+    GroupKind,
+    MapLayout,
+    Row,
+    TileLimits,
+    group_by_lists,
+    group_slabs,
+    lay_out,
+)
 from slubviz.views.slab_raster import RasterColours, SlabRaster, colours_of
 from slubviz.views.slab_summary import SlabSummary
+from slubviz.views.slab_window import window_of
 from slubviz.views.theme import Theme
 
 _STATE_TEXT = {SlabState.EMPTY: "empty", SlabState.PARTIAL: "partial", SlabState.FULL: "full"}
@@ -57,9 +70,19 @@ class SlabMap(QWidget):
     object_clicked = Signal(int, int)  # page frame of its slab, number of the object
     slab_clicked = Signal(int)  # page frame; a click between its objects
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        limits: TileLimits | None = None,
+        labels_above: bool = False,
+    ) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._limits = limits or TileLimits()
+        self._may_label_above = labels_above  # where that leaves more room for tiles
+        self._above = False
         self._colours: RasterColours = colours_of(theme)
         self._raster = SlabRaster()
         self._snapshot: Snapshot | None = None
@@ -68,6 +91,11 @@ class SlabMap(QWidget):
         self._seen_active: list[bool] = []
         self._no_objects = False
         self._marked: frozenset[int] = frozenset()
+        self.bar = QScrollBar(Qt.Orientation.Vertical, self)
+        self.bar.setAccessibleName("Slabs in view")
+        self.bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.bar.hide()
+        self.bar.valueChanged.connect(self._refresh)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(280, 160)
         self.setAccessibleName("Slab map")
@@ -198,6 +226,12 @@ class SlabMap(QWidget):
             return True
         return super().event(event)
 
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if self.bar.isHidden():
+            super().wheelEvent(event)
+        else:
+            QApplication.sendEvent(self.bar, event)
+
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if event.button() is Qt.MouseButton.LeftButton:
             self._click(event.position().toPoint())
@@ -235,16 +269,48 @@ class SlabMap(QWidget):
     def _refresh(self) -> None:
         if self._snapshot is None or self._summary is None or not self.has_slabs():
             self._layout = None
+            self.bar.hide()
             self.update()
             return
-        unit = self._unit()
-        width, height = int(self.width() * unit), int(self.height() * unit)
         groups = self._groups(self._snapshot)
         objects = self._summary.objects_per_slab
-        label_width = round(self._label_width(groups) * unit)
-        self._layout = lay_out(groups, objects, max(width, 1), max(height, 1), unit, label_width)
+        height = max(1, int(self.height() * self._unit()))
+        layout = self._lay_out(groups, objects, self.width())
+        if layout.height > height:
+            layout = self._lay_out(groups, objects, self.width() - self.bar.sizeHint().width() - 4)
+        self._layout = self._in_view(layout, height)
         self._raster.update(self._layout, self._summary, self._colours)
         self.update()
+
+    def _lay_out(self, groups: Sequence[Group], objects: int, logical_width: int) -> MapLayout:
+        unit, limits = self._unit(), self._limits
+        width, height = max(1, int(logical_width * unit)), max(1, int(self.height() * unit))
+        label_width = round(self._label_width(groups) * unit)
+        beside = lay_out(groups, objects, width, height, unit, label_width, limits)
+        self._above = False
+        if not self._may_label_above:
+            return beside
+        line = round((self.fontMetrics().height() + 8) * unit)
+        limits = replace(limits, label_height=line, least_cell=label_width)
+        above = lay_out(groups, objects, width, height, unit, 0, limits)
+        self._above = _largest_tile(above) >= _largest_tile(beside) and above.height <= beside.height
+        return above if self._above else beside
+
+    def _in_view(self, layout: MapLayout, height: int) -> MapLayout:
+        # Of a layout that is higher than the widget, the part that the bar chooses.
+        beyond = layout.height - height
+        self.bar.blockSignals(True)
+        self.bar.setRange(0, max(0, beyond))
+        self.bar.setPageStep(height)
+        self.bar.setSingleStep(max(1, height // 8))
+        self.bar.blockSignals(False)
+        self.bar.setVisible(beyond > 0)
+        if beyond <= 0:
+            return layout
+        wide = self.bar.sizeHint().width()
+        self.bar.setGeometry(self.width() - wide, 0, wide, self.height())
+        part = window_of(layout, self.bar.value(), height)
+        return replace(part, width=max(1, int(self.width() * self._unit())))
 
     def _groups(self, snapshot: Snapshot) -> list[Group]:
         if snapshot.family in ARRAY_FAMILIES:
@@ -289,19 +355,41 @@ class SlabMap(QWidget):
         assert self._layout is not None
         unit = self._unit()
         left, top, width = row.x / unit, row.y / unit, self._layout.label_width / unit
+        bottom = (row.y + row.height) / unit
         if row.y > 0:
             painter.setPen(self._theme.color("plot_grid"))
             painter.drawLine(round(left), round(top), round((row.x + row.width) / unit), round(top))
         line = self.fontMetrics().height()
+        if self._above:
+            self._draw_label_above(painter, row, line)
+            return
+        if top < 0:  # the label stays in view as long as its row does
+            top = min(0.0, bottom - 2 * line - 4)
         painter.setFont(self._bold_font())
         painter.setPen(self._theme.color("text"))
         painter.drawText(QRectF(left, top + 4, width - 8, line), Qt.AlignmentFlag.AlignLeft, row.group.title)
-        if row.height / unit < 2 * line + 4:
+        if bottom - top < 2 * line + 4:
             return
         painter.setFont(self.font())
         painter.setPen(self._theme.color("text_muted"))
         place = QRectF(left, top + 4 + line, width - 8, line)
         painter.drawText(place, Qt.AlignmentFlag.AlignLeft, _count_text(row))
+
+    def _draw_label_above(self, painter: QPainter, row: Row, line: int) -> None:
+        unit = self._unit()
+        place = QRectF(row.x / unit, row.y / unit + 4, row.width / unit - 4, line)
+        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        painter.setFont(self._bold_font())
+        painter.setPen(self._theme.color("text"))
+        painter.drawText(place, flags, row.group.title)
+        used = QFontMetrics(self._bold_font()).horizontalAdvance(row.group.title) + line // 2
+        painter.setFont(self.font())
+        painter.setPen(self._theme.color("text_muted"))
+        painter.drawText(place.adjusted(used, 0, 0, 0), flags, _count_text(row))
+
+
+def _largest_tile(layout: MapLayout) -> int:
+    return max((grid.style.width for grid in layout.grids), default=0)
 
 
 def _count_text(row: Row) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QEvent, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QFont,
+    QFontMetricsF,
     QKeyEvent,
     QPainter,
     QPaintEvent,
@@ -21,11 +22,15 @@ from slubviz.model.snapshot import SourceSpan
 from slubviz.views.source_panel_gutter import Gutter, GutterContent
 from slubviz.views.source_panel_marks import Marks, PlacedBlock, paint_under, paint_values, span_rect
 from slubviz.views.source_panel_syntax import Colouring
-from slubviz.views.theme import Theme
+from slubviz.views.theme import MINIMUM_POINT_SIZE, Theme
 
 #: A line that is gone to is at least so many lines away from the upper and lower edge.
 _MARGIN_LINES = 4
 _MARGIN_PIXELS = 24
+#: Where spans are fitted, letters shrink to no less than this share before the text is scrolled.
+_SMALLEST_SHARE = 0.75
+#: So many lines above and below it count as those around it.
+_AROUND = 7
 #: So many places that are found are marked.
 _MOST_FOUND = 400
 _KEYS = {
@@ -46,8 +51,9 @@ class SourceEditor(QPlainTextEdit):
         super().__init__(parent)
         self._theme = theme
         self._marks = Marks()
-        self._scale = 1.0
         self._code_font = code_font
+        self._fits_spans = self._fitting = False
+        self._fitted: SourceSpan | None = None
         self._placed: list[PlacedBlock] | None = None
         self._no_document = self._plain_document()
         self._colourings: dict[QTextDocument, Colouring] = {}
@@ -125,11 +131,26 @@ class SourceEditor(QPlainTextEdit):
 
     def set_code_font(self, font: QFont) -> None:
         """Change font or size."""
+        self._code_font = font
+        self._use_font(font)
+        self._fit_again()
+
+    def _use_font(self, font: QFont) -> None:
         self.setFont(font)
         self.document().setDefaultFont(font)
         self.gutter.setFont(font)
         self._resize_gutter()
         self._colour()
+
+    def set_presentation(self, on: bool) -> None:
+        """For a talk: a narrow margin, and an expression that is gone to is seen from its beginning.
+
+        Where it is too wide the letters get smaller; then the text is scrolled, by its indentation at most.
+        """
+        self._fits_spans = on
+        self.gutter.set_compact(on)
+        self._resize_gutter()
+        self._fit_again()
 
     # What is marked
 
@@ -160,6 +181,10 @@ class SourceEditor(QPlainTextEdit):
 
     def show_span(self, span: SourceSpan) -> None:
         """Scroll until an expression is in view; its beginning if it is too wide."""
+        if self._fits_spans:
+            self._fitted = span
+            self._fit_again()
+            return
         self.show_line(span.line)
         self._forget_lines()
         placed = next((line for line in self.visible_lines() if line.number == span.line), None)
@@ -171,6 +196,51 @@ class SourceEditor(QPlainTextEdit):
             bar.setValue(0)
         elif not bar.value() <= rect.left() <= rect.right() <= bar.value() + width:
             bar.setValue(round(min(rect.right() - width + _MARGIN_PIXELS, rect.left() - _MARGIN_PIXELS)))
+
+    def _fit_again(self) -> None:
+        # Another font changes the margin, and that the size, which comes back here: once is enough.
+        if self._fits_spans and not self._fitting:
+            self._fitting = True
+            self._fit()
+            self._fitting = False
+
+    def _fit(self) -> None:
+        span = self._fitted
+        block = self.document().findBlockByNumber(span.line - 1) if span is not None else None
+        if span is None or block is None or not block.isValid():
+            return
+        text = block.text()
+        end = span.end_column - 1 if span.end_line == span.line else len(text)
+        indent, common = _indent(text), self._common_indent(span.line)
+        room = self.viewport().width() - _MARGIN_PIXELS
+        font = self._font_for(text[common:end], room)
+        if abs(font.pointSizeF() - self.font().pointSizeF()) > 0.05:
+            self._use_font(font)
+        self.show_line(span.line)
+        metrics = QFontMetricsF(self.font())
+        beyond = metrics.horizontalAdvance(text[:end]) - room
+        self.horizontalScrollBar().setValue(
+            round(max(0.0, min(beyond, metrics.horizontalAdvance(text[:indent]))))
+        )
+        self._forget_lines()
+
+    def _font_for(self, text: str, room: float) -> QFont:
+        # Widths of letters are rounded: the size that ought to fit may still be too large, hence two rounds.
+        font, share = QFont(self._code_font), 1.0
+        for _ in range(2):
+            wide = QFontMetricsF(font).horizontalAdvance(text)
+            share = min(share, max(_SMALLEST_SHARE, share * room / max(wide, 1.0)))
+            font.setPointSizeF(max(MINIMUM_POINT_SIZE, self._code_font.pointSizeF() * share))
+        return font
+
+    def _common_indent(self, line: int) -> int:
+        # Of the lines around one: scrolling by that cuts nothing of them.
+        block, indents = self.document().findBlockByNumber(max(0, line - 1 - _AROUND)), []
+        while block.isValid() and block.blockNumber() <= line - 1 + _AROUND:
+            if block.text().strip():
+                indents.append(_indent(block.text()))
+            block = block.next()
+        return min(indents, default=0)
 
     def go_to_line(self, line: int) -> None:
         """Put the caret into a line and show it."""
@@ -264,6 +334,8 @@ class SourceEditor(QPlainTextEdit):
         super().resizeEvent(event)
         self._resize_gutter()
         self._colour()
+        if event.size().width() != event.oldSize().width():
+            self._fit_again()
 
     def event(self, event: QEvent) -> bool:
         # While the text has the focus, these keys are its own and not the window's.
@@ -293,6 +365,10 @@ class SourceEditor(QPlainTextEdit):
             self.gutter.update()
         else:
             self.gutter.update(0, rect.y(), self.gutter.width(), rect.height())
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _command(event: QKeyEvent) -> str:

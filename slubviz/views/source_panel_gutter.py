@@ -59,6 +59,7 @@ class Gutter(QWidget):
         self._content = GutterContent()
         self._lines = 1
         self._hover = 0
+        self._compact = False
         self.setMouseTracking(True)
         self.setAccessibleName("Breakpoints and line numbers")
 
@@ -73,13 +74,18 @@ class Gutter(QWidget):
             self._content, self._lines = content, lines
             self.update()
 
+    def set_compact(self, on: bool) -> None:
+        """Without room for breakpoints and second CPUs, as long as there are none."""
+        self._compact = on
+        self.update()
+
     @property
     def content(self) -> GutterContent:
         """What is shown."""
         return self._content
 
     def needed_width(self) -> int:
-        """Depends on the font, the length of the file, and on whether there is heat."""
+        """Depends on the font, the length of the file, whether there is heat, what a compact one shows."""
         columns = self._columns()
         return round(columns[-1] + (_HEAT_WIDTH + 6 if self._content.heat is not None else 4))
 
@@ -94,8 +100,13 @@ class Gutter(QWidget):
         metrics = self._metrics()
         dots = metrics.height() + 2
         badge = metrics.height() * 0.95
-        badges = dots + _MOST_BADGES * (badge + 2)
-        digits = metrics.horizontalAdvance("0") * max(3, len(str(self._lines)))
+        most, least_digits = _MOST_BADGES, 3
+        if self._compact:
+            least_digits = 2
+            dots = dots if self._content.breakpoints else 3.0
+            most = min(most, max((len(cpus) for cpus in self._content.cpus.values()), default=1))
+        badges = dots + most * (badge + 2)
+        digits = metrics.horizontalAdvance("0") * max(least_digits, len(str(self._lines)))
         return dots, badges, badges + digits + 8
 
     # Events

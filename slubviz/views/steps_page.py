@@ -19,6 +19,7 @@ from slubviz.views.call_stack_content import stack_content
 from slubviz.views.caption_bar import CaptionBar
 from slubviz.views.inspector import InspectorPanel
 from slubviz.views.lock_panel import LockPanel
+from slubviz.views.slab_layout import CLICKABLE
 from slubviz.views.slab_legend import SlabLegend
 from slubviz.views.slab_map import SlabMap
 from slubviz.views.source_panel import SourcePanel
@@ -70,7 +71,7 @@ class StepsPage(QMainWindow):
         self.watch = WatchPanel(theme)
         self.breakpoints = BreakpointPanel(theme)
         self.branches = BranchPanel(theme)
-        self.map = SlabMap(theme)
+        self.map = SlabMap(theme, limits=CLICKABLE)
         self.legend = SlabLegend(theme)
         self.locks = LockPanel(theme)
         self.docks: dict[str, QDockWidget] = {}

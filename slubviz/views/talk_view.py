@@ -7,13 +7,17 @@ the outcome.  All sizes go with the height of the window.
 
 from __future__ import annotations
 
+from math import ceil
+
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QFont, QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from slubviz.views.call_stack import CallStackPanel
 from slubviz.views.call_stack_content import stack_content
+from slubviz.views.lock_panel import LockPanel
 from slubviz.views.panel import Panel
+from slubviz.views.slab_layout import TileLimits
 from slubviz.views.slab_map import SlabMap
 from slubviz.views.source_panel import SourcePanel
 from slubviz.views.source_panel_content import source_content
@@ -30,6 +34,11 @@ _LEAVE = (Qt.Key.Key_Escape, Qt.Key.Key_Q)
 _TITLE, _CAPTION_BOX, _CAPTION, _MARGIN = 6.0, 27.0, 6.2, 2.0
 #: Height of text in the panels in hundredths of the window's height.
 _TEXT = 2.1
+#: What the locks that are held take of the height at most, in hundredths.
+_LOCKS = 22.0
+_LOCK_TEXT = 1.75
+#: The few slabs of a scenario are as large as there is room.
+_TILES = TileLimits(least=10, largest=520, largest_cpu=520)
 #: The scale of panels is held within what they can do.
 _SMALLEST_SCALE, _LARGEST_SCALE = 0.8, 6.0
 
@@ -52,12 +61,14 @@ class TalkView(QWidget):
         self._theme = theme
         self._scenario: ScenarioView | None = None
         self._at_outcome = False
+        self._lock_count = 0
         self.title = FittedText(theme, "text_muted")
         self.number = FittedText(theme, "text_muted", centred=True)
         self.caption = FittedText(theme)
         self.stack = CallStackPanel(theme)
         self.source = SourcePanel(theme)
-        self.map = SlabMap(theme)
+        self.map = SlabMap(theme, limits=_TILES, labels_above=True)
+        self.locks = LockPanel(theme)
         self.outcome = OutcomeSlide(theme)
         self.slides = QStackedWidget()
         self._build()
@@ -73,7 +84,13 @@ class TalkView(QWidget):
         picture = _Picture()
         self._columns = QHBoxLayout(picture)
         self._columns.setContentsMargins(0, 0, 0, 0)
-        for content, share in ((self.stack, 33), (self.source, 47), (self.map, 20)):
+        slabs = QWidget()
+        self._slabs_layout = QVBoxLayout(slabs)
+        self._slabs_layout.setContentsMargins(0, 0, 0, 0)
+        self._slabs_layout.addWidget(self.map, 1)
+        self._slabs_layout.addWidget(self.locks)
+        self.locks.hide()
+        for content, share in ((self.stack, 30), (self.source, 44), (slabs, 26)):
             self._columns.addWidget(Panel("", content), share)
         step = QWidget()
         self._step_layout = QVBoxLayout(step)
@@ -87,7 +104,7 @@ class TalkView(QWidget):
         self._layout.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         self._layout.addLayout(self._head)
         self._layout.addWidget(self.slides, 1)
-        for part in (self.stack, self.source, self.map, picture):
+        for part in (self.stack, self.source, self.map, self.locks, slabs, picture):
             part.setMinimumSize(1, 1)  # the caption has its room first
         for widget in self.findChildren(QWidget):
             widget.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every key is the talk's
@@ -97,6 +114,7 @@ class TalkView(QWidget):
         editor, off = self.source.editor, Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         editor.setVerticalScrollBarPolicy(off)
         editor.setHorizontalScrollBarPolicy(off)
+        editor.set_presentation(True)
 
     # What is shown
 
@@ -105,7 +123,7 @@ class TalkView(QWidget):
         self._theme = theme
         self.setStyleSheet(style_sheet_of(theme))
         self.setPalette(palette_of(theme))
-        for part in (self.stack, self.source, self.map):
+        for part in (self.stack, self.source, self.map, self.locks):
             part.set_theme(theme)
         self._look()
 
@@ -120,6 +138,9 @@ class TalkView(QWidget):
         self.stack.show_stacks(stack_content(travel, update.snapshot))
         self.source.show_source(source_content(travel, self.stack.chosen(), innermost=self.stack.follows))
         self.map.show_slabs(update.snapshot, update.summary)
+        self.locks.show_locks(update.snapshot)
+        self._lock_count = len(update.snapshot.locks) if update.snapshot is not None else 0
+        self._size_locks()
         self._show_words()
 
     @property
@@ -178,6 +199,16 @@ class TalkView(QWidget):
         font = QFont(self.font())
         font.setPixelSize(max(10, round(_TEXT * unit)))
         self.map.setFont(font)
+        font.setPixelSize(max(10, round(_LOCK_TEXT * unit)))
+        self.locks.setFont(font)
+        self._slabs_layout.setSpacing(margin)
+        self._size_locks()
+
+    def _size_locks(self) -> None:
+        # As many as there are, as far as the map keeps the larger part.
+        room = self.height() * _LOCKS / 100
+        self.locks.setFixedHeight(max(1, ceil(min(room, self.locks.height_for(self._lock_count)))))
+        self.locks.setVisible(self._lock_count > 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -119,6 +119,7 @@ class TransportBar(QFrame):
     pause = Signal()
     speed = Signal(float)  # micro-ops per second, infinity for no limit
     step_changed = Signal(object)  # Move
+    entered = Signal()  # a speed or position was typed: the fields do not need the keys any more
     cancel = Signal()
 
     def __init__(self, theme: Theme = LIGHT, parent: QWidget | None = None) -> None:
@@ -331,6 +332,7 @@ class TransportBar(QFrame):
         self.buttons["pause"].clicked.connect(self.pause.emit)
         self.cancel_button.clicked.connect(self.cancel.emit)
         self.speed_field.rate_changed.connect(self.speed.emit)
+        self.speed_field.entered.connect(self.entered.emit)
         self.step_by.currentIndexChanged.connect(lambda _: self.step_changed.emit(self.step_move))
         self.position.place_entered.connect(self._place_entered)
         self.position.refused.connect(self._refused)
@@ -340,6 +342,7 @@ class TransportBar(QFrame):
             self.seek.emit(place.position)
         else:
             self.seek_cycle.emit(place.clock_cycles)
+        self.entered.emit()
 
     def _refused(self, why: str) -> None:
         self._why_refused = why

@@ -76,6 +76,7 @@ class SpeedField(QWidget):
     """Slider and field, always at the same speed."""
 
     rate_changed = Signal(float)  # micro-ops per second, infinity for no limit
+    entered = Signal()  # Return was pressed, and it is a speed
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -99,6 +100,7 @@ class SpeedField(QWidget):
         layout.addWidget(self.field)
         self.slider.valueChanged.connect(self._slid)
         self.field.editingFinished.connect(self._typed)
+        self.field.returnPressed.connect(self._return_pressed)
         self.set_rate(100.0)
 
     @property
@@ -128,6 +130,11 @@ class SpeedField(QWidget):
             mark_valid(self.field, valid=False)
         else:
             self._choose(rate)
+
+    def _return_pressed(self) -> None:
+        self._typed()  # Qt says that editing has finished after this
+        if not self.field.property("invalid"):
+            self.entered.emit()
 
     def _choose(self, rate: float) -> None:
         changed = rate != self._rate

@@ -247,7 +247,9 @@ class TravelControl:
     def ask_interrupt(self) -> None:
         """Ask for an interrupt at the cursor."""
         travel = self._travel
-        dialog = InjectDialog(travel.program.handlers, self._cpus(), travel.cpu, self._window)
+        dialog = InjectDialog(
+            travel.program.handlers, self._cpus(), travel.cpu, self._window, self._size_bytes()
+        )
         self._open_change(dialog)
 
     def ask_edit(self, address: int | None) -> None:
@@ -261,6 +263,13 @@ class TravelControl:
     def _cpus(self) -> int:
         snapshot = self._bridge.latest.snapshot
         return max(len(snapshot.cpus), 1) if snapshot is not None else 1
+
+    def _size_bytes(self) -> int:
+        """Of the objects that are allocated now."""
+        update = self._bridge.latest
+        if update.snapshot is not None and update.snapshot.phase is not None:
+            return update.snapshot.phase.size_bytes
+        return update.job.sizes[0] if update.job is not None and update.job.sizes else 64
 
     def _open_change(self, dialog: ChangeDialog) -> None:
         self._bridge.pause()  # what is chosen is meant for the moment that the user sees

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from slubviz.views import numbers
 from slubviz.views.panel_parts import button_row, empty_note, panel_layout, small_button
 from slubviz.views.theme import Theme
 
@@ -59,6 +60,8 @@ class WatchPanel(QWidget):
         self._values: tuple[WatchValue, ...] = ()
         self._watched = ""
         self._filling = False
+        self._asked = ""  # stays in the field until it is in the list
+        self._waits = False
         self.field = QLineEdit()
         self.field.setPlaceholderText(_HINT)
         self.field.setAccessibleName("New watch expression")
@@ -112,6 +115,7 @@ class WatchPanel(QWidget):
     def show_watches(self, values: Sequence[WatchValue], watched: str) -> None:
         """Show expressions with their values; ``watched`` is the chosen one's text."""
         new = tuple(values)
+        self._clear_accepted(new)
         self.empty.setVisible(not new)
         self.table.setVisible(bool(new))
         if new == self._values and watched == self._watched and self.table.rowCount() == len(new):
@@ -130,9 +134,10 @@ class WatchPanel(QWidget):
     def _fill(self, row: int, value: WatchValue) -> None:
         expression = QTableWidgetItem(value.item)
         expression.setToolTip("Double-click to edit")
-        shown = QTableWidgetItem(value.error or value.text)
+        text = numbers.thin(value.text)
+        shown = QTableWidgetItem(value.error or text)
         shown.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
-        shown.setToolTip(value.error or "  ".join(part for part in (value.text, value.type) if part))
+        shown.setToolTip(value.error or "  ".join(part for part in (text, value.type) if part))
         if value.error:
             shown.setForeground(self._theme.color("text_muted"))
         elif value.changed:
@@ -163,9 +168,17 @@ class WatchPanel(QWidget):
 
     def _add(self) -> None:
         text = self.field.text().strip()
-        if text:
-            self.field.clear()
+        if text and not (self._waits and text == self._asked):  # else Return was pressed twice
+            self._asked, self._waits = text, True
             self.changed.emit((*self._texts(), text))
+
+    def _clear_accepted(self, values: Sequence[WatchValue]) -> None:
+        # A text that is refused stays, so that it can be mended.
+        self._waits = False
+        if self._asked and any(value.item == self._asked for value in values):
+            if self.field.text().strip() == self._asked:
+                self.field.clear()
+            self._asked = ""
 
     def _remove(self) -> None:
         row = self._row()

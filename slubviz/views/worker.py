@@ -442,9 +442,7 @@ class SessionWorker(threading.Thread):
     def _publish_slow(self) -> None:
         # How far it is, beside the picture of before: the recording is elsewhere now.
         if time.monotonic() - self._last_published > _LONGEST_PUBLISH_SECONDS:
-            travel = replace(
-                self._looks.slow_parts(self._last_update.travel), compare=self._comparer.view
-            )
+            travel = replace(self._looks.slow_parts(self._last_update.travel), compare=self._comparer.view)
             self._leave(replace(self._last_update, travel=travel))
 
     # Pictures

@@ -77,6 +77,15 @@ def test_slabinfo_prints_a_report_for_each_cell(capsys: pytest.CaptureFixture[st
     assert sum(line.startswith("Locked Cmpxchg Double redos") for line in report) == 1  # the later kernel
 
 
+def test_slabinfo_says_where_there_is_nothing_to_print(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("run", "--kernel", "slub", "--test", "A,B", "--size", "64", "--ops", "30", "--cpus", "1")
+    out = "\n".join(lines_of(capsys, *arguments, "--slabinfo"))
+    _, allocated, freed = out.split("Slabcache: kmalloc-64\n")
+    assert freed.strip() == "(no statistics to print: nothing was allocated from slabs in this cell)"
+    assert "Slab Perf Counter" in allocated
+    assert "no statistics" not in allocated
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

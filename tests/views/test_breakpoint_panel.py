@@ -80,6 +80,27 @@ def test_return_adds_what_was_typed(panel: BreakpointPanel, qtbot: QtBot) -> Non
     assert added == ["lock contended"]
 
 
+def test_a_refused_text_stays_until_it_is_in_the_list(panel: BreakpointPanel, qtbot: QtBot) -> None:
+    panel.show_breakpoints(BREAKPOINTS[:1], PROGRAM)
+    added: list[str] = []
+    panel.added.connect(added.append)
+    panel.field.setText("lock contendet")
+    qtbot.keyClick(panel.field, Qt.Key.Key_Return)
+    panel.show_breakpoints(BREAKPOINTS[:1], PROGRAM)  # refused
+    assert panel.field.text() == "lock contendet"
+    qtbot.keyClick(panel.field, Qt.Key.Key_Return)  # it may be tried again
+    panel.show_breakpoints(BREAKPOINTS[:1], PROGRAM)
+    panel.field.setText("lock contended")
+    qtbot.keyClick(panel.field, Qt.Key.Key_Return)
+    assert added == ["lock contendet", "lock contendet", "lock contended"]
+    assert panel.field.text() == "lock contended"
+    panel.show_breakpoints(BREAKPOINTS[:2], PROGRAM)
+    assert panel.field.text() == ""
+    panel.field.setText("function")  # what is typed meanwhile is nobody's answer
+    panel.show_breakpoints(BREAKPOINTS, PROGRAM)
+    assert panel.field.text() == "function"
+
+
 def test_remove_and_clear(panel: BreakpointPanel, qtbot: QtBot) -> None:
     panel.show_breakpoints(BREAKPOINTS, PROGRAM)
     removed: list[object] = []

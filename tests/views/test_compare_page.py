@@ -121,6 +121,12 @@ def test_a_slab_that_only_one_run_has_is_not_told_object_by_object() -> None:
     assert not any("object" in row[0] for row in rows)
 
 
+def test_differences_have_their_numbers_grouped_as_the_window_does() -> None:
+    clocks = (Difference("cpu", 3, "clock", "36,908.5", "1,234,567.0"),)
+    rows = difference_rows(replace(VIEW, differences=clocks), 100)
+    assert rows == [("CPU 3 clock", "36\u202f908.5", "1\u202f234\u202f567.0")]
+
+
 def test_what_is_compared_stands_where_it_was_chosen(page: ComparePage) -> None:
     page.show_compare(None, TRAVEL)
     page.other.setCurrentIndex(4)

@@ -123,7 +123,7 @@ def test_a_run_that_is_shorter_is_at_its_end_and_says_so(rig: Rig) -> None:
     rig.obey(C.CompareBranch(1))
     view = rig.settle()
     assert view.b.position == 2_500
-    assert view.note == "The other run is not recorded further, at micro-op 2,500."
+    assert view.note == "The other run is not recorded further, at micro-op 2\u202f500."
     rig.recording.seek(2_400)
     assert rig.settle().note == ""
 

@@ -22,6 +22,7 @@ from slubviz.views.actions import make_actions
 from slubviz.views.app import run_to_telling_moment, run_window, screenshot, update_of
 from slubviz.views.control_bar import ControlBar
 from slubviz.views.export import export_csv
+from slubviz.views.main_window import MainWindow
 from slubviz.views.session_files import Unsaved
 from slubviz.views.theme import LIGHT
 from slubviz.views.travel_model import TravelModel
@@ -116,6 +117,25 @@ def test_screenshot_has_the_asked_size_and_theme(tmp_path: Path, width: int, hei
     image = QImage(str(path))
     assert (image.width(), image.height()) == (width, height)
     assert (image.pixelColor(width // 2, 4).lightness() < 80) == (theme == "dark")
+
+
+@pytest.mark.parametrize("sizes", [(64,), (48,), (64, 128)])
+def test_a_picture_does_not_say_that_the_choice_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]
+) -> None:
+    hints = []
+    picture_of = app.picture_of
+
+    def look(window: MainWindow, scale: float) -> QImage:
+        hints.append(window.status.hint_text)
+        return picture_of(window, scale)
+
+    monkeypatch.setattr(app, "picture_of", look)
+    job = fake_job(sizes=sizes, cpus=2)
+    screenshot(
+        tmp_path / "x.png", 1280, 720, "light", job, make_recording=FakeSession, catalog=fake_catalog()
+    )
+    assert hints == [""]
 
 
 @pytest.mark.parametrize(

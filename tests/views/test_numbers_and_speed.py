@@ -30,6 +30,25 @@ def test_integer(value: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("36,908", f"36{THIN}908"),
+        ("1,234,567.5 of -4,200", f"1{THIN}234{THIN}567.5 of -4{THIN}200"),
+        ("CPU 1, CPU 2", "CPU 1, CPU 2"),
+        ("(1,2) 3,45 6,7890 x,123", "(1,2) 3,45 6,7890 x,123"),
+        ("", ""),
+    ],
+)
+def test_grouped_numbers_in_a_text_of_the_model(text: str, shown: str) -> None:
+    assert numbers.thin(text) == shown
+
+
+@given(st.integers(min_value=0))
+def test_grouping_by_thin_is_that_of_integer(value: int) -> None:
+    assert numbers.thin(f"a {value:,} b") == f"a {numbers.integer(value)} b"
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [
         (0, "0"),

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+from slubviz.views.slab_layout import CLICKABLE
 from slubviz.views.slab_map import SlabMap
 from slubviz.views.slab_summary import summarise
 from slubviz.views.theme import LIGHT
@@ -65,3 +66,33 @@ def test_other_places_and_other_buttons_name_nothing(clicked: tuple[SlabMap, Cli
     view.show_slabs(None, None)
     qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=point)
     assert clicks == []
+
+
+def test_a_small_map_of_many_slabs_scrolls_and_every_slab_can_be_clicked(qtbot: QtBot) -> None:
+    view = SlabMap(LIGHT, limits=CLICKABLE)
+    host = show_docked(qtbot, view, width=400)
+    slabs = table([[A, F]] * 1500, cpu=[0] + [-1] * 1499, last_cpu=[0] * 1500)
+    snapshot, summary = snapshot_of(slabs), summarise(slabs)
+    view.show_slabs(snapshot, summary)
+    assert view.bar.isVisible()
+    assert 0 < view.tiles_drawn < 1500  # what is in view, no more
+    found: set[int] = set()
+    for value in [*range(0, view.bar.maximum(), view.height() // 2), view.bar.maximum()]:
+        view.bar.setValue(value)
+        layout = view.map_layout
+        assert layout is not None
+        for grid in layout.grids:
+            found.update(grid.slabs.tolist())
+            assert min(grid.style.width, grid.style.height) >= 8
+    assert found == set(range(1500))
+    layout = view.map_layout
+    assert layout is not None
+    grid = layout.grids[-1]
+    clicks: list[int] = []
+    view.slab_clicked.connect(clicks.append)
+    view.object_clicked.connect(lambda frame, _: clicks.append(frame))
+    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(grid.x + 1, grid.y + 1))
+    assert clicks == [100 + int(grid.slabs[0])]
+    view.show_slabs(None, None)
+    assert view.bar.isHidden()
+    host.hide()

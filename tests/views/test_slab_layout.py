@@ -7,20 +7,23 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slubviz.views.slab_layout import (
+    CLICKABLE,
     Detail,
     Grid,
     GroupKind,
     MapLayout,
+    TileLimits,
     cells_of,
     group_slabs,
     lay_out,
     tile_style,
 )
 from slubviz.views.slab_summary import NO_OBJECT, summarise
+from slubviz.views.slab_window import window_of
 from tests.views.helpers import A, C, F, many_slabs, table
 
 EIGHT = list(range(8))
@@ -218,3 +221,64 @@ def test_summary_of_nothing() -> None:
     summary = summarise(table([]))
     assert summary.slabs == 0
     assert summary.objects_per_slab == 1
+
+
+def clickable(count: int, width: int, height: int, unit: float = 1.0) -> MapLayout:
+    groups = group_slabs(many_slabs(count, 32), EIGHT, ALL)
+    return lay_out(groups, 32, width, height, unit, round(100 * unit), CLICKABLE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 4000), st.integers(280, 900), st.integers(60, 400), st.sampled_from([1.0, 2.0]))
+def test_a_small_map_gets_higher_rather_than_its_tiles_too_small_to_click(
+    count: int, width: int, height: int, unit: float
+) -> None:
+    layout = clickable(count, round(width * unit), round(height * unit), unit)
+    assert layout.hidden == 0
+    assert layout.height >= round(height * unit)
+    shown = np.concatenate([grid.slabs for grid in layout.grids]) if layout.grids else np.zeros(0, dtype=int)
+    assert sorted(shown.tolist()) == list(range(count))
+    for grid in layout.grids:
+        assert min(grid.style.width, grid.style.height) >= 8 * unit
+        assert max(bottom for *_, bottom in rectangles(grid)) <= layout.height
+
+
+def test_where_there_is_room_a_least_size_changes_nothing() -> None:
+    groups = group_slabs(many_slabs(50, 32), EIGHT, ALL)
+    free, limited = lay_out(groups, 32, 800, 700, 1.0, 100), clickable(50, 800, 700)
+    assert limited.height == 700
+    assert [grid.style for grid in limited.grids] == [grid.style for grid in free.grids]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1400), st.integers(40, 300))
+def test_a_window_has_the_tiles_that_are_wholly_in_view_where_they_were(top: int, height: int) -> None:
+    layout = clickable(3000, 500, 120)
+    assert layout.height == 1346
+    part = window_of(layout, top, height)
+    wanted = {
+        (left, upper - top, right, bottom - top, int(slab))
+        for grid in layout.grids
+        for (left, upper, right, bottom), slab in zip(rectangles(grid), grid.slabs, strict=True)
+        if top <= upper and bottom <= top + height
+    }
+    found = {
+        (*rect, int(slab))
+        for grid in part.grids
+        for rect, slab in zip(rectangles(grid), grid.slabs, strict=True)
+    }
+    assert found == wanted
+    assert part.height == height
+    assert [row.group.title for row in part.rows] == [
+        row.group.title for row in layout.rows if row.y < top + height and row.y + row.height > top
+    ]
+
+
+def test_labels_above_leave_their_lines_free() -> None:
+    groups = group_slabs(many_slabs(3, 32, cpus=1), [0], [True])
+    layout = lay_out(groups, 32, 300, 400, 1.0, 0, TileLimits(largest=240, largest_cpu=240, label_height=30))
+    assert max(grid.style.width for grid in layout.grids) > 88
+    for grid in layout.grids:
+        row = next(row for row in layout.rows if row.y <= grid.y < row.y + row.height)
+        assert grid.y >= row.y + 30
+        assert grid.x + grid.style.width <= 300

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -650,3 +652,37 @@ def test_an_update_without_a_change_paints_nothing(panel: SourcePanel, qtbot: Qt
     panel.show_source(content(moment=2, places=(CpuPlace(0, at("preempt_off()")),)))
     qtbot.wait(20)
     assert painted
+
+
+_SHORTER_FILES = """
+from slubviz.views.app import configured_application
+from slubviz.views.source_panel_editor import SourceEditor
+from slubviz.views.theme import LIGHT, code_font
+
+application = configured_application()
+editor = SourceEditor(LIGHT, code_font())
+editor.show()
+long = [f"    line {number} " + "x" * 90 for number in range(157)]
+short = [f"    line {number}" + "x" * (90 if number % 2 else 3) for number in range(40)]
+for height in (335, 351, 368):
+    editor.resize(593, height)
+    first, second = editor.make_document(long), editor.make_document(short)
+    for top in (59, 99, 150):
+        editor.set_document(first)
+        editor.go_to_line(157)
+        editor.verticalScrollBar().setValue(top)
+        editor.horizontalScrollBar().setValue(30)
+        application.processEvents()
+        editor.set_document(second)
+        application.processEvents()
+    editor.forget_documents()
+print("shown")
+"""
+
+
+def test_a_shorter_file_can_be_shown_from_the_end_of_a_longer_one() -> None:
+    """Qt's scroll bar moves without end if it is left where the new text has no line: so in a process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SHORTER_FILES], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.strip(), done.stderr.strip(), done.returncode) == ("shown", "", 0)

@@ -7,12 +7,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 
 from slubviz.model.scenarios.outcome import Found, PlayedBeside, PlayedOutcome
 from slubviz.model.scenarios.run import PlayedStep
 from slubviz.model.scenarios.scenario import OutcomeKind
+from slubviz.model.snapshot import LockView, SourceSpan
+from slubviz.views.source_panel_marks import span_rect
 from slubviz.views.talk_outcome import evidence, verdict
 from slubviz.views.talk_text import fitting_pixels
 from slubviz.views.talk_view import TalkView
@@ -202,3 +205,68 @@ def test_the_theme_can_be_changed_while_it_is_shown(talk: TalkView) -> None:
     assert ground() == LIGHT.window
     talk.set_theme(DARK)
     assert ground() == DARK.window
+
+
+def test_locks_are_below_the_map_while_there_are_any(talk: TalkView, qtbot: QtBot) -> None:
+    update = update_at(0)
+    assert update.snapshot is not None
+    locks = (LockView("list_lock", 64, 1, 5.0, (2, 3)), LockView("zone->lock", 128, 0, 5.0, ()))
+    talk.show_update(replace(update, snapshot=replace(update.snapshot, locks=locks)))
+    qtbot.wait(20)
+    assert talk.locks.isVisible()
+    assert talk.locks.height() >= talk.locks.height_for(2)
+    assert talk.locks.mapTo(talk, QPoint()).y() >= talk.map.mapTo(talk, talk.map.rect().bottomLeft()).y()
+    talk.show_update(replace(update, snapshot=replace(update.snapshot, locks=())))
+    assert not talk.locks.isVisible()
+
+
+def test_the_slab_of_a_scenario_is_as_large_as_its_panel_allows(talk: TalkView, qtbot: QtBot) -> None:
+    update = update_at(0)
+    assert update.snapshot is not None
+    talk.show_update(replace(update, snapshot=replace(update.snapshot, cpus=update.snapshot.cpus[:1])))
+    qtbot.wait(20)
+    layout = talk.map.map_layout
+    assert layout is not None
+    assert max(grid.style.width for grid in layout.grids) > 0.6 * talk.map.width()
+
+
+@pytest.mark.parametrize("width", [640, 900, 1280, 1920])
+def test_an_expression_is_seen_from_the_beginning_of_its_line(
+    talk: TalkView, qtbot: QtBot, width: int
+) -> None:
+    talk.resize(width, width * 9 // 16)
+    qtbot.wait(20)
+    editor = talk.source.editor
+    span = editor.marks.span
+    assert span is not None
+    text = editor.document().findBlockByNumber(span.line - 1).text()
+    indent = QFontMetricsF(editor.font()).horizontalAdvance(text[: len(text) - len(text.lstrip())])
+    assert editor.horizontalScrollBar().value() <= round(indent)
+    placed = next(line for line in editor.visible_lines() if line.number == span.line)
+    assert span_rect(placed, span).left() < editor.viewport().width()
+
+
+def test_a_wide_expression_gets_smaller_letters_and_a_narrow_one_gets_them_back(
+    talk: TalkView, qtbot: QtBot
+) -> None:
+    talk.resize(1920, 1080)
+    qtbot.wait(20)
+    editor = talk.source.editor
+    texts = ["def f():", "    short()", "    call(" + "x, " * 12 + "y)", "    call(" + "x, " * 60 + "y)"]
+    editor.set_document(editor.make_document(texts))
+    sizes, scrolled = [], []
+    for line in (2, 3, 4, 2):
+        editor.show_span(SourceSpan("f.py", line, 5, line, len(texts[line - 1]) + 1))
+        sizes.append(editor.font().pointSizeF())
+        scrolled.append(editor.horizontalScrollBar().value())
+    assert sizes[0] == sizes[3] > sizes[1] > sizes[2] == pytest.approx(0.75 * sizes[0])
+    indent = QFontMetricsF(editor.font()).horizontalAdvance("    ") * 0.75
+    assert scrolled[0] == scrolled[1] == scrolled[3] == 0
+    assert abs(scrolled[2] - indent) <= 2
+
+
+def test_the_margin_is_narrow_without_breakpoints_and_second_cpus(talk: TalkView) -> None:
+    gutter = talk.source.editor.gutter
+    narrow = gutter.needed_width()
+    gutter.set_compact(False)
+    assert narrow < 0.7 * gutter.needed_width()

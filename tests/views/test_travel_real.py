@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -275,6 +276,28 @@ def test_a_scenario_opens_at_its_first_step_and_is_walked(rig: RealRig, tmp_path
     assert again.scenario is not None
     assert again.scenario.step == len(scenario.steps) - 1
     assert [step.caption for step in again.scenario.steps] == [step.caption for step in scenario.steps]
+
+
+def test_where_the_chosen_cpu_is_idle_the_next_one_is_shown(rig: RealRig, tmp_path: Path) -> None:
+    """In test F CPU 0 has nothing to do until the others have allocated everything."""
+
+    def shows_a_busy_cpu(update: ViewUpdate) -> bool:
+        snapshot = update.snapshot
+        assert snapshot is not None
+        stack = update.travel.stack_of(update.travel.cpu)
+        return not snapshot.cpus[0].frames and stack is not None and bool(stack.frames)
+
+    rig.load(replace(JOB, test="F", cpus=3), recorded=600)
+    assert shows_a_busy_cpu(rig.latest)
+    path = str(tmp_path / "f.slubviz")
+    rig.worker.send(C.SaveSession(path))
+    opened = rig.until(lambda u: u.travel.path == path).travel.opened_serial
+    rig.worker.send(C.ChooseCpu(0))
+    rig.until(lambda u: u.travel.cpu == 0)
+    rig.worker.send(C.Step())
+    assert rig.at(601).travel.cpu == 0  # as the user wanted
+    rig.worker.send(C.OpenSession(path))
+    assert shows_a_busy_cpu(rig.until(lambda u: u.travel.opened_serial == opened + 1))
 
 
 def test_another_kernel_is_recorded_and_compared_by_operation(rig: RealRig) -> None:

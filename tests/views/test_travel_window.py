@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -520,3 +521,64 @@ def test_letters_that_are_keys_can_be_typed_in_fields(make_lab: MakeLab) -> None
     assert field.text() == "insrlpmab0"
     assert position(lab) == 100
     assert not lab.window.findChildren(BookmarkDialog)
+
+
+@pytest.mark.parametrize("name", ["speed", "position"])
+def test_after_return_in_a_field_the_keys_are_commands_again(make_lab: MakeLab, name: str) -> None:
+    lab = make_lab(LONG)
+    record(lab, 100)
+    lab.do("view_steps")
+    lab.window.activateWindow()
+    lab.until(lab.window.isActiveWindow)
+    bar = lab.window.travel.transport
+    field = bar.speed_field.field if name == "speed" else bar.position
+    field.setFocus()
+    field.selectAll()
+    lab.qtbot.keyClicks(field, "nonsense")
+    lab.qtbot.keyClick(field, Qt.Key.Key_Return)
+    assert field.hasFocus()  # it is wrong, and to be mended
+    field.selectAll()
+    lab.qtbot.keyClicks(field, "50")
+    lab.qtbot.keyClick(field, Qt.Key.Key_Return)
+    page = lab.window.views.currentWidget()
+    assert page is not None
+    assert page.hasFocus()
+    if name == "position":
+        lab.until(lambda: position(lab) == 50)
+    else:
+        assert lab.window.control.rate == 50.0
+    lab.qtbot.keyClick(page, Qt.Key.Key_M)
+    lab.until(lambda: bool(lab.window.findChildren(BookmarkDialog)))
+
+
+def test_a_size_in_the_interrupt_dialog_is_that_of_the_run(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = make_lab(fake_job(ops=100_000, sizes=(512,)))
+    record(lab, 10)
+    program = SimpleNamespace(handlers=HANDLERS)
+    latest = lab.bridge.latest
+    seen = replace(latest, travel=replace(latest.travel, program=program))  # type: ignore[arg-type]
+    monkeypatch.setattr(Bridge, "latest", property(lambda _self: seen))
+    lab.window.control.ask_interrupt()
+    monkeypatch.undo()
+    (dialog,) = lab.window.findChildren(InjectDialog)
+    dialog.handler.setCurrentIndex(1)
+    assert [field.text() for field in dialog.arguments[:2]] == ["4", "512"]
+    dialog.reject()
+
+
+def test_what_was_saved_is_told_until_another_run_comes(make_lab: MakeLab) -> None:
+    lab = make_lab(LONG)
+    record(lab, 10)
+    lab.window.messages.show_notice("Saved x.png")
+    lab.do("step")
+    lab.until(lambda: position(lab) == 11)
+    assert lab.window.messages.text == "Saved x.png"
+    lab.bridge.reset(fake_job(ops=200_000))
+    lab.until(lambda: position(lab) == 0)
+    assert lab.window.messages.text == ""
+    lab.window.messages.show_error("wrong")
+    lab.bridge.reset(fake_job(ops=300_000))
+    lab.until(lambda: lab.bridge.latest.job == fake_job(ops=300_000) and position(lab) == 0)
+    assert lab.window.messages.text == "wrong"

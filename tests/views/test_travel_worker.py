@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+from slubviz.hw.isa import CpuState
 from slubviz.model.errors import UserError
 from slubviz.model.travel.bookmarks import Bookmark
 from slubviz.model.travel.changes import Inject, WriteWord
@@ -109,6 +112,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.sessions: list[FakeSession] = []
+        self.prepare: Callable[[FakeSession], object] = lambda _session: None
         self.model = FakeTravel()
         self.worker = SessionWorker(self._make, self.model)
         self.updates: list[ViewUpdate] = []
@@ -116,6 +120,7 @@ class Rig:
 
     def _make(self, job: Any) -> FakeSession:
         self.sessions.append(FakeSession(job))
+        self.prepare(self.sessions[-1])
         return self.sessions[-1]
 
     @property
@@ -507,6 +512,42 @@ def test_a_scenario_is_walked_by_its_steps(rig: Rig) -> None:
     assert rig.at(799).travel.scenario.step == 1  # type: ignore[union-attr]
     rig.worker.send(C.ScenarioStep(number=0))
     rig.at(0)
+
+
+def test_an_idle_cpu_gives_way_to_the_next_one_unless_it_was_chosen(rig: Rig) -> None:
+    idle = {0, 2}
+    whole = FakeSession._cpu
+
+    def cpu(session: FakeSession, number: int, moment: Any, clock: float) -> Any:
+        view = whole(session, number, moment, clock)
+        if number not in idle:
+            return replace(view, state=int(CpuState.RUNNING), clock_cycles=50.0 if number == 3 else 90.0)
+        return replace(view, state=int(CpuState.HALTED), frames=(), span=None)
+
+    rig.prepare = lambda session: setattr(session, "_cpu", partial(cpu, session))
+    rig.load(recorded=10)
+    assert rig.latest.travel.cpu == 3
+    rig.worker.send(C.ChooseCpu(2))
+    rig.until(lambda u: u.travel.cpu == 2)
+    rig.worker.send(C.Step())
+    assert rig.at(11).travel.cpu == 2
+    rig.worker.send(C.Reset())  # a new start: nobody has chosen yet
+    assert rig.at(0).travel.cpu == 3
+    idle.clear()
+    rig.worker.send(C.Reset())
+    assert rig.until(lambda u: u.travel.cpu != 3).travel.cpu == 0
+    idle.update({0, 3})
+    rig.worker.send(C.Step())
+    assert rig.at(1).travel.cpu == 1
+
+
+def test_what_was_saved_is_noted_until_another_run_comes(rig: Rig) -> None:
+    for command in (C.Load(LONG), C.OpenScenario("aba")):
+        rig.load(recorded=10)
+        rig.worker.send(C.SaveSession("/tmp/good.slubviz"))
+        rig.until(lambda u: u.travel.note == "Saved /tmp/good.slubviz")
+        rig.worker.send(command)
+        assert rig.at(0).travel.note == ""
 
 
 def test_a_file_that_cannot_be_opened_leaves_what_is_there(rig: Rig) -> None:

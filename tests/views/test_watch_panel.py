@@ -47,6 +47,12 @@ def test_values_and_errors_are_shown(panel: WatchPanel) -> None:
     assert cell(panel, 2, 1).foreground().color().name() == LIGHT.text_muted
 
 
+def test_numbers_are_grouped_as_everywhere_in_the_window(panel: WatchPanel) -> None:
+    panel.show_watches((replace(WATCHES[0], text="{ inuse = 36,908, frozen = 1 }", value=36908),), "")
+    assert cell(panel, 0, 1).text() == "{ inuse = 36\u202f908, frozen = 1 }"
+    assert "36\u202f908" in cell(panel, 0, 1).toolTip()
+
+
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_a_changed_value_has_its_ground_also_in_the_chosen_row(panel: WatchPanel, theme: Theme) -> None:
     panel.setStyleSheet(style_sheet_of(theme))
@@ -72,8 +78,11 @@ def test_return_adds_an_expression_at_the_end(panel: WatchPanel, qtbot: QtBot) -
     wanted = lists(panel)
     panel.field.setText(" x ")
     qtbot.keyClick(panel.field, Qt.Key.Key_Return)
-    qtbot.keyClick(panel.field, Qt.Key.Key_Return)  # nothing is left in the field
+    qtbot.keyClick(panel.field, Qt.Key.Key_Return)  # twice is not meant
     assert wanted == [("page(812).inuse", "x")]
+    panel.show_watches(WATCHES[:1], "")  # of before
+    assert panel.field.text().strip() == "x"
+    panel.show_watches((WATCHES[0], replace(WATCHES[1], item="x")), "")
     assert panel.field.text() == ""
 
 

@@ -55,9 +55,7 @@ def test_run_to_the_end_shows_everything(make_lab: MakeLab) -> None:
     lab.until(lambda: state(lab) is WorkerState.FINISHED)
     assert lab.window.pages.currentWidget() is lab.window.dashboard
     assert lab.window.status.state_text == "Finished"
-    lab.until(
-        lambda: [row[0] for row in lab.window.dashboard.results.rows] == ["D  kmalloc", "D  kfree"]
-    )
+    lab.until(lambda: [row[0] for row in lab.window.dashboard.results.rows] == ["D  kmalloc", "D  kfree"])
     assert micro_ops(lab) == 2 * 200 * 8 * 12
     assert enabled(lab) == {"run", "reset", "export_csv"}
 

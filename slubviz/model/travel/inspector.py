@@ -191,8 +191,8 @@ def _array_name(name: str) -> str:
 
 
 def find_target(session: Session, text: str) -> Target:
-    """What a user means: ``0x4010``, ``812`` (a slab), ``812/3`` (an object), ``cpu 0``, or the name of a
-    lock or list (``known_targets``).
+    """What a user means: ``812/3`` (an object), ``812`` (a slab), an address in hex, ``cpu 0``, or the name
+    of a lock or list (``known_targets``).
 
     Raises
     ------
@@ -218,7 +218,7 @@ def find_target(session: Session, text: str) -> Target:
         if name.lower() == wanted.lower():
             return target
     if not wanted:
-        raise UserError("what shall be inspected? Write an address, a slab (812), an object (812/3) or cpu 0")
+        raise UserError("what shall be inspected? Write an object (812/3), a slab (812), cpu 0 or an address")
     near = str(unknown_name("thing to inspect", wanted, names)).partition(" (known")[0]
     raise UserError(
         f"{near}: write an address, a slab (812), an object (812/3), cpu 0 or a lock's or list's name"
