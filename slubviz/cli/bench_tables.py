@@ -91,7 +91,9 @@ def _cells(figure: Figure) -> list[str]:
     def text(value: float | None) -> str:
         return "-" if value is None else three_digits(value / size)
 
-    goal = "" if figure.goal is None else f"{'≥' if figure.higher_is_better else '≤'} {figure.goal / size:g}"
+    goal = (
+        "" if figure.goal is None else f"{'≥' if figure.higher_is_better else '≤'} {figure.goal / size:.4g}"
+    )
     verdict = figure.verdict.value
     if figure.verdict is Verdict.NOT_MEASURED:
         verdict = f"{verdict}: {figure.reason}"

@@ -75,6 +75,7 @@ from slubviz.hw.layout import (
     H_FAULT_CPU,
     H_FAULT_PC,
     H_FRAMES,
+    H_IRQS_USED,
     H_KEYS,
     H_L1_SETS,
     H_L1_WAYS,
@@ -340,6 +341,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
     micro_ops = S[H_MICRO_OPS]
     trace = S[H_TRACE_HASH]
     skip_break = S[H_SKIP_BREAK]
+    irqs_used = S[H_IRQS_USED]  # grows only from outside
     status = 0
     if S[H_STATUS] == S_FAULT or S[H_STATUS] == S_NEED_MEMORY:
         S[H_STATUS] = 0
@@ -348,7 +350,7 @@ def run(S, code, P, micro_op_limit, millicycle_limit):
     while status == 0:
         key = S[keys + cpu]
         block = cpu_blocks + cpu * CPU_WORDS
-        if S[block + C_STATE] != RUNNING and key < NEVER and hold_sources(S, cpu, key):
+        if irqs_used and S[block + C_STATE] != RUNNING and key < NEVER and hold_sources(S, cpu, key):
             cpu = S[tree + 1]
             continue
         if key >= NEVER:

@@ -56,6 +56,7 @@ class Dashboard(QWidget):
         self._shown_state = WorkerState.EMPTY
         self._updates = 0
         self._rest: ViewUpdate | None = None
+        self._rest_shown = False
         self._rest_timer = QTimer(self)
         self._rest_timer.setSingleShot(True)
         self._rest_timer.setInterval(_REST_MILLISECONDS)
@@ -74,7 +75,7 @@ class Dashboard(QWidget):
         self.map.show_slabs(snapshot, update.summary)
         self.locks.show_locks(snapshot)
         self._rest = update
-        if not self._rest_timer.isActive():
+        if not self._rest_timer.isActive() or not self._rest_shown:  # the first picture of a run is whole
             self._show_rest()
         if self._cards_are_due(update):
             self.cpus.show_cpus(snapshot, update.sources, pace_of(update))
@@ -91,6 +92,7 @@ class Dashboard(QWidget):
         if update is None:
             return
         snapshot = update.snapshot
+        self._rest_shown = snapshot is not None
         self.plot.show_progress(snapshot, update.results[-1] if update.results else None)
         self.results.set_rows(result_rows(update.results))
         self.counters.set_rows(counter_rows(snapshot.counters) if snapshot else [])

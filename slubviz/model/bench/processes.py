@@ -161,7 +161,7 @@ def measure_scrubbing(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
     Drawn off screen unless ``QT_QPA_PLATFORM`` says otherwise.
     """
     tell("dragging over the timeline")
-    title = "pictures a second while scrubbing"
+    title = "pictures while scrubbing"
     reason = _missing_library()
     answers: list[Any] = []
     try:

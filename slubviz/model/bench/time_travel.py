@@ -48,7 +48,7 @@ def measure_time_travel(request: BenchRequest, tell: Tell) -> Iterator[Figure]:
     yield time_figure("travel_run", _GROUP, "a run that is not recorded", plain, detail=what)
     yield time_figure("travel_recorded", _GROUP, "the same run, recorded", recorded)
     yield _cost(plain, recorded)
-    title = f"memory of the recording, {stats.checkpoints} checkpoints"
+    title = f"memory, {stats.checkpoints} checkpoints"
     size = float(stats.used_bytes)
     yield Figure("travel_memory", _GROUP, title, "bytes", (size,), goal=float(stats.budget_bytes))
     tell("seeks and steps back")
