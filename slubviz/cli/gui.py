@@ -45,6 +45,8 @@ class WindowOptions:
     screenshot: str | None
     scenario: str | None = None  #: to play at first: a known one, or a file
     session: str | None = None  #: a session file to open at first
+    memory_megabytes: int = 512  #: for checkpoints
+    handler_files: tuple[str, ...] = ()  #: kernel-language files with interrupt handlers
 
 
 @click.command(short_help="Open the window.")
@@ -61,6 +63,12 @@ class WindowOptions:
     "--scenario", default=None, metavar="NAME|FILE", help="Play a scenario and show its first step."
 )
 @click.option("--session", default=None, metavar="FILE", help="Open a session file.")
+@click.option(
+    "--handlers", multiple=True, metavar="FILE", help="Interrupt handlers of your own; may be repeated."
+)
+@click.option(
+    "--memory", default="512", metavar="MB", show_default=True, help="Memory for going back in time."
+)
 @click.option("--theme", default="system", metavar="THEME", show_default=True, help="system, light or dark.")
 @click.option("--scale", default="1", metavar="FACTOR", show_default=True, help="Size of text and controls.")
 @click.option(
@@ -80,6 +88,8 @@ def gui(
     cpus: str | None,
     scenario: str | None,
     session: str | None,
+    handlers: tuple[str, ...],
+    memory: str,
     theme: str,
     scale: str,
     screenshot: str | None,
@@ -104,6 +114,8 @@ def gui(
         screenshot=screenshot,
         scenario=scenario,
         session=session,
+        memory_megabytes=selection.parse_count(memory, "--memory", 1, 1 << 20),
+        handler_files=handlers,
     )
     if sum(name is not None for name in (scenario, session, screenshot)) > 1:
         raise RequestError("--scenario, --session and --screenshot exclude each other: give one of them")
@@ -168,7 +180,27 @@ def _validated(options: WindowOptions) -> WindowOptions:
         cpus=options.cpus,
     )
     runner.validate(request)
+    if options.handler_files:
+        _check_handlers(options, tests[0])
     return replace(options, test=tests[0])
+
+
+def _check_handlers(options: WindowOptions, test: str) -> None:
+    """Compile the user's handlers once before a window opens."""
+    from slubviz.model.requests import SessionSpec, compile_kernel, session_job
+
+    spec = SessionSpec(
+        options.machine,
+        options.kernel,
+        test,
+        (options.sizes or (64,)) if takes_sizes(test) else (),
+        options.ops,
+        options.seed,
+        options.cpus,
+        handlers=True,
+        handler_files=options.handler_files,
+    )
+    compile_kernel(session_job(spec))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +38,7 @@ from slubviz.views.traveller import Traveller
 from slubviz.views.worker import ViewUpdate, WorkerState
 
 _NAME = "slubviz"
+DEFAULT_MEGABYTES = 512
 #: Pictures at least this tall are drawn at twice the size, as a 4K screen would show them.
 _TALL_PICTURE = 1800
 _SMALLEST_SCALE, _LARGEST_SCALE = 0.5, 4.0
@@ -63,6 +64,10 @@ class WindowOptions(Protocol):
         File for a picture instead of a window.
     scenario, session : str or None
         A scenario or a session file to open at first.
+    memory_megabytes : int
+        For the checkpoints of a recording.
+    handler_files : tuple of str
+        Kernel-language files with interrupt handlers.
     """
 
     @property
@@ -93,6 +98,10 @@ class WindowOptions(Protocol):
     def scenario(self) -> str | None: ...
     @property
     def session(self) -> str | None: ...
+    @property
+    def memory_megabytes(self) -> int: ...
+    @property
+    def handler_files(self) -> tuple[str, ...]: ...
 
 
 def run_window(options: WindowOptions) -> int:
@@ -106,8 +115,16 @@ def run_window(options: WindowOptions) -> int:
     catalog = real_catalog()
     job = first_job(options, catalog)
     if options.screenshot is None:
-        opened = _first_command(options)
-        return main(job, options.theme, options.scale, catalog=catalog, opened=opened)
+        memory, handlers = options.memory_megabytes, options.handler_files
+        return main(
+            job,
+            options.theme,
+            options.scale,
+            catalog=catalog,
+            opened=_first_command(options),
+            make_recording=partial(real_recording, memory_megabytes=memory, handler_files=handlers),
+            model=RealTravel(memory << 20),
+        )
     size = (options.width_pixels, options.height_pixels)
     # The command line's 1 means that nothing was asked for.
     scale = None if options.scale == 1 else options.scale
@@ -146,6 +163,7 @@ def main(
     make_recording: RecordingFactory | None = None,
     catalog: Catalog | None = None,
     opened: OpenScenario | OpenSession | None = None,
+    model: TravelModel | None = None,
 ) -> int:
     """Show the window until it is closed; the exit code.  ``opened`` is opened at first.
 
@@ -157,7 +175,7 @@ def main(
     mode = _theme_mode(theme)
     _apply_scale(scale)
     application = configured_application()
-    bridge = Bridge(make_recording or real_recording, model=_model_for(make_recording))
+    bridge = Bridge(make_recording or real_recording, model=model or _model_for(make_recording))
     settings = QSettings(_NAME, _NAME)
     window = MainWindow(bridge, catalog or real_catalog(), job, mode, settings)
     window.show()
@@ -313,13 +331,22 @@ def _model_for(make_recording: RecordingFactory | None) -> TravelModel:
     return RealTravel() if make_recording is None else TravelModel()
 
 
-def real_recording(job: JobSpec) -> RecordingLike:
-    """A recorded session of the model for a job."""
+def real_recording(
+    job: JobSpec, memory_megabytes: int = DEFAULT_MEGABYTES, handler_files: tuple[str, ...] = ()
+) -> RecordingLike:
+    """A recorded session of the model for a job.
+
+    Parameters
+    ----------
+    memory_megabytes : for checkpoints
+    handler_files : kernel-language files with interrupt handlers beside the known ones
+    """
     from slubviz.model.requests import SessionSpec
     from slubviz.model.session import Session  # late: loads the engine
     from slubviz.model.travel.recording import Recording
 
-    return Recording(Session(SessionSpec(**asdict(job), warm_up=True, handlers=True)))
+    spec = SessionSpec(**asdict(job), warm_up=True, handlers=True, handler_files=handler_files)
+    return Recording(Session(spec), memory_megabytes << 20)
 
 
 def real_catalog() -> Catalog:

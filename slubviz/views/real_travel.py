@@ -38,9 +38,15 @@ _Result = TypeVar("_Result")
 
 
 class RealTravel(TravelModel):
-    """See ``TravelModel``."""
+    """See ``TravelModel``.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    budget_bytes : for the checkpoints of a session file
+    """
+
+    def __init__(self, budget_bytes: int = 512 << 20) -> None:
+        self._budget_bytes = budget_bytes
         self._watch_moment: object = None
         self._watch_before: tuple[WatchValue, ...] = ()
         self._watch_values: tuple[WatchValue, ...] = ()
@@ -195,7 +201,9 @@ class RealTravel(TravelModel):
         from slubviz.model.travel.session_file_replay import LoadCancelled
 
         try:
-            loaded = load_session(path, stop, progress, scenario_session=scenario_session)
+            loaded = load_session(
+                path, stop, progress, budget_bytes=self._budget_bytes, scenario_session=scenario_session
+            )
         except LoadCancelled as error:
             raise Stopped from error
         recording = cast("RecordingLike", loaded.recording)

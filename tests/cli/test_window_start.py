@@ -145,11 +145,30 @@ def test_a_picture_s_path_is_checked_first(invoke: Invoke, tmp_path: Path) -> No
         (("--test", "A-F"), "names 6 tests"),
         (("--size", "0"), "out of range"),
         (("--width", "10"), "from 640 to"),
+        (("--memory", "0"), "--memory '0' must be a whole number"),
+        (("--scenario", "abba"), "abba-deadlock"),
+        (("--scenario", "aba", "--session", "x.slubviz"), "exclude each other"),
     ],
 )
 def test_bad_requests_never_open_a_window(invoke: Invoke, arguments: tuple[str, ...], part: str) -> None:
     outcome = invoke("gui", *arguments)
     assert outcome.code == 2
+    assert part in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--session", "/no/such.slubviz"), "'/no/such.slubviz': cannot be read: no such file"),
+        (("--scenario", "./nowhere.toml"), "nowhere.toml"),
+    ],
+)
+def test_a_file_that_cannot_be_opened_never_opens_a_window(
+    invoke: Invoke, arguments: tuple[str, ...], part: str
+) -> None:
+    outcome = invoke("gui", *arguments)
+    assert outcome.code in (1, 2)
     assert part in outcome.err
     assert outcome.err.count("\n") == 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slubviz.hw.layout import N_INTERRUPTS
 from slubviz.model.travel.changes import Inject
 from slubviz.model.travel.recording import Recording
 from slubviz.views import commands as C
@@ -361,3 +362,24 @@ def test_two_mistakes_at_once_lose_nothing(rig: RealRig) -> None:
         rig.worker.send(C.RemoveBookmark("none"))
         told = rig.until(lambda u, serial=serial: u.error_serial > serial and "bookmark" in u.error)
         assert (told.state, told.travel.end) == (WorkerState.PAUSED, 3000)
+
+
+def test_memory_and_handlers_of_the_user_s_own_reach_the_recording(tmp_path: Path) -> None:
+    from slubviz.model.handlers import handlers_of
+
+    file = tmp_path / "mine.py"
+    file.write_text(
+        '"""Mine."""\n\n\ndef my_irq(size):\n    """Handler: allocate and free."""\n'
+        "    kfree(cast(free_object, kmalloc(size, GFP_ATOMIC)))\n"
+    )
+    job = JobSpec("e5345_8p", "slub", "A", (64,), 20, 1)
+    recording = real_recording(job, memory_megabytes=80, handler_files=(str(file),))
+    recording.boot()
+    program = recording.session.booted.program  # type: ignore[attr-defined]
+    assert "my_irq" in [handler.name for handler in handlers_of(program)]
+    assert recording.stats().budget_bytes == 80 << 20  # type: ignore[attr-defined]
+    recording.run(500)
+    recording.change(Inject(0, "my_irq", (64,)))
+    recording.run(5000)  # interrupts are off while a slab is built
+    counters = recording.session.machine.counters()  # type: ignore[attr-defined]
+    assert counters[0, N_INTERRUPTS] == 1
