@@ -146,10 +146,6 @@ class Recording:
         """Positions from which the branch can be run again, ascending."""
         return [kept.position for kept in self._kept.seen_from(self._lineage())]
 
-    def checkpoint_before(self, position: int) -> int:
-        """The last checkpoint below a position; 0 if there is none."""
-        return self._kept.last(self._lineage(), max(position - 1, 0)).position
-
     def checkpoint_counters(self, position: int) -> NDArray[np.int64]:
         """All counters at a checkpoint, shape (CPUs, counters).
 
