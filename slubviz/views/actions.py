@@ -122,7 +122,7 @@ _GO = (
         "interrupt_entry", "interr&upt entry", "N", "Shift+N", "where an interrupt strikes the chosen CPU"
     ),
     *_pair("interrupt_exit", "interrupt e&xit", "X", "Shift+X", "where an interrupt of the chosen CPU ends"),
-    *_pair("slow_path", "&slow path", "S", "Shift+S", "where a slow path begins"),
+    *_pair("slow_path", "&slow path", "S", "Shift+S", "where a slow path is counted"),
     *_pair("retry", "&retry", "R", "Shift+R", "a compare-and-exchange that fails"),
     *_pair("contended", "&contended lock", "L", "Shift+L", "a lock that somebody else holds"),
     *_pair("watched", "&watched change", "F9", "Shift+F9", "a change of what the watch list has chosen"),

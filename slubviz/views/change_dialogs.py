@@ -249,7 +249,7 @@ class EditDialog(ChangeDialog):
             case 0:
                 address = parse_integer(self.address.text())
                 if address is None or address < 0:
-                    return "Address: a number, e.g. 0x4010"
+                    return "Address: a number, e.g. 0x1400000"
                 return WriteWord(address, value, int(self.word_bytes.currentData()))
             case 1:
                 if not self._registers:

@@ -95,6 +95,7 @@ class InspectorPanel(QWidget):
     watch_wanted = Signal(str)  # expression
     break_wanted = Signal(str)  # text of a breakpoint
     edit_wanted = Signal(int)  # address
+    change_wanted = Signal(object)  # a Watched: go to its next change
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -117,6 +118,9 @@ class InspectorPanel(QWidget):
         self.history = small_button("History", "Every allocation and free of the object")
         self.stop = small_button("Break", "Stop when the object is freed or allocated")
         self.watch = small_button("Watch", "Put the object's first word on the watch list")
+        self.change = small_button(
+            "Next change", "Go to where it changes next; F9 and Shift+F9 go on from there"
+        )
         self.edit = small_button("Edit…", "Another value for the object's first word")
         self._build()
         self._refill()
@@ -149,6 +153,7 @@ class InspectorPanel(QWidget):
             menu.addAction(f"When it is {event}", partial(self._want_break, event))
         self.stop.setMenu(menu)
         self.watch.clicked.connect(self._want_watch)
+        self.change.clicked.connect(lambda: self.change_wanted.emit(self._watched))
         self.edit.clicked.connect(self._want_edit)
         header = self.history_table.horizontalHeader()
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
@@ -156,7 +161,7 @@ class InspectorPanel(QWidget):
         layout = panel_layout(self)
         layout.addLayout(top)
         layout.addWidget(self.facts, 3)
-        layout.addLayout(button_row((self.history, self.stop, self.watch, self.edit)))
+        layout.addLayout(button_row((self.history, self.stop, self.watch, self.edit, self.change)))
         layout.addWidget(self.history_note)
         layout.addWidget(self.strip)
         layout.addWidget(self.history_table, 2)
@@ -207,7 +212,17 @@ class InspectorPanel(QWidget):
         is_object = self._address is not None
         for part in (self.history, self.stop, self.watch, self.edit):
             part.setVisible(is_object)
+        self.change.setVisible(self._watched is not None)
         self._show_history()
+
+    @property
+    def _watched(self) -> object | None:
+        """The slab, lock or list that is shown, to be watched as a whole."""
+        if self._inspection is None:
+            return None
+        from slubviz.model.travel.inspector import watched_of
+
+        return watched_of(self._inspection.target)
 
     def _html(self) -> str:
         theme = self._theme

@@ -49,6 +49,10 @@ def _connect_inspector(page: StepsPage, bridge: Bridge, control: TravelControl) 
         send(C.ChooseWatched(text))
         page.raise_panel("watch")
 
+    def next_change(watched: object) -> None:
+        send(C.ChooseWatched(watched))
+        control.move("watched", +1)
+
     page.map.object_clicked.connect(lambda frame, number: inspect(f"{frame}/{number}"))
     page.map.slab_clicked.connect(lambda frame: inspect(f"{frame}"))
     panel.inspected.connect(lambda target: send(C.Inspect(target)))
@@ -56,6 +60,7 @@ def _connect_inspector(page: StepsPage, bridge: Bridge, control: TravelControl) 
     panel.history_wanted.connect(lambda address: send(C.WantHistory(int(address))))
     panel.watch_wanted.connect(watch)
     panel.break_wanted.connect(lambda text: send(C.AddBreakpoint(text)))
+    panel.change_wanted.connect(next_change)
     panel.edit_wanted.connect(lambda address: control.ask_edit(int(address)))
 
 

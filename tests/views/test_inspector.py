@@ -9,7 +9,15 @@ import pytest
 from PySide6.QtCore import Qt, QUrl
 from pytestqt.qtbot import QtBot
 
-from slubviz.model.travel.inspector import CpuTarget, ObjectTarget, SlabTarget
+from slubviz.model.travel.inspector import (
+    CpuTarget,
+    Inspection,
+    ListTarget,
+    LockTarget,
+    ObjectTarget,
+    SlabTarget,
+)
+from slubviz.model.travel.watched import WatchedList, WatchedLock, WatchedSlab
 from slubviz.views.inspector import InspectorPanel
 from slubviz.views.theme import DARK, LIGHT
 from slubviz.views.travel_view import HistoryView
@@ -34,7 +42,15 @@ def asked(panel: InspectorPanel) -> list[object]:
 def test_an_empty_panel_says_what_to_do_and_offers_nothing_else(panel: InspectorPanel) -> None:
     panel.show_inspection(None, None)
     assert "Click an object" in panel.facts.toPlainText()
-    hidden = (panel.history, panel.stop, panel.watch, panel.edit, panel.strip, panel.history_table)
+    hidden = (
+        panel.history,
+        panel.stop,
+        panel.watch,
+        panel.change,
+        panel.edit,
+        panel.strip,
+        panel.history_table,
+    )
     assert not any(part.isVisible() for part in hidden)
     assert not panel.back.isEnabled()
     assert not panel.forward.isEnabled()
@@ -173,6 +189,21 @@ def test_buttons_ask_about_the_object(panel: InspectorPanel, qtbot: QtBot) -> No
     for action in menu.actions():
         action.trigger()
     assert texts == ["object 0x32c0c0 freed", "object 0x32c0c0 allocated"]
+
+
+def test_a_slab_a_lock_and_a_list_can_be_watched_as_a_whole(panel: InspectorPanel, qtbot: QtBot) -> None:
+    for target, watched in (
+        (SlabTarget(812), WatchedSlab(812)),
+        (LockTarget(0x1400000), WatchedLock(0x1400000)),
+        (ListTarget(0x1400040), WatchedList(0x1400040)),
+    ):
+        panel.show_inspection(Inspection("it", (), target), None)
+        assert panel.change.isVisibleTo(panel)
+        with qtbot.waitSignal(panel.change_wanted) as asked_for:
+            panel.change.click()
+        assert asked_for.args == [watched]
+    panel.show_inspection(Inspection("an object", (), ObjectTarget(0x4000)), None)
+    assert not panel.change.isVisibleTo(panel)
 
 
 def test_it_fits_a_narrow_dock_in_both_themes(panel: InspectorPanel) -> None:

@@ -39,6 +39,10 @@ ENTRIES = (
     "kmem_cache_alloc_bulk",
     "kmem_cache_free_bulk",
 )
+#: Functions that return an object.
+ALLOCATING = ("kmalloc", "kmalloc_node", "kmem_cache_alloc", "kmem_cache_alloc_node")
+#: Functions that take an object, and which of their parameters it is.
+FREEING = {"kfree": 0, "kmem_cache_free": 1}
 #: Where the slow path begins.
 SLOW_ROOTS = (
     "__slab_alloc",

@@ -16,6 +16,7 @@ from slubviz.hw.search_engine import Question, Term
 from slubviz.model.errors import RequestError
 from slubviz.model.lang import Program
 from slubviz.model.session import Session
+from slubviz.model.travel.activity import ALLOCATING, FREEING
 from slubviz.model.travel.breakpoints import (
     Breakpoint,
     BreakpointKind,
@@ -29,11 +30,6 @@ from slubviz.model.travel.recording import Recording
 from slubviz.model.travel.slab_states import SlabTracker, Sought
 from slubviz.model.travel.variables import variable_table, variables_at
 from slubviz.model.travel.watched import exists, masked
-
-#: Functions that return an object, and those that take one, with the names of that parameter.
-ALLOCATING = ("kmalloc", "kmalloc_node", "kmem_cache_alloc", "kmem_cache_alloc_node")
-FREEING = ("kfree", "kmem_cache_free")
-OBJECT_PARAMETERS = ("object", "objp", "x")
 
 _COMPARISONS = {
     "==": W.EQUAL,
@@ -162,10 +158,9 @@ def object_entries(program: Program) -> dict[int, int]:
     """First micro-ops of the functions that free an object, with the register that holds it."""
     found = {}
     for function in program.functions:
-        if function.name in FREEING and not function.inline:
-            register = next((i for i, name in enumerate(function.params) if name in OBJECT_PARAMETERS), None)
-            if register is not None:
-                found[function.entry_pc] = register
+        register = FREEING.get(function.name)
+        if register is not None and register < len(function.params) and not function.inline:
+            found[function.entry_pc] = register
     return found
 
 

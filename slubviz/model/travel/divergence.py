@@ -20,7 +20,8 @@ import numpy as np
 
 from slubviz.hw import layout as L
 from slubviz.hw.checkpoints import copied_state
-from slubviz.hw.engine import CLOCK_FACTOR, HASH_FACTOR
+from slubviz.hw.engine import CLOCK_FACTOR
+from slubviz.hw.executed import HASH_INVERSE
 from slubviz.model.errors import UserError
 from slubviz.model.lang import Program, disassemble
 from slubviz.model.travel.operation_log import OperationLog, read_operations
@@ -43,8 +44,6 @@ __all__ = [
 #: The first part of a run in which operations are compared; twice as much each time that all are equal.
 _FIRST_WINDOW_MICRO_OPS = 20_000
 _MASK = (1 << 64) - 1
-#: Takes back the multiplication in the engine's trace hash.
-_HASH_INVERSE = pow(HASH_FACTOR, -1, 1 << 64)
 
 
 class By(StrEnum):
@@ -367,7 +366,7 @@ def next_executed(recording: Recording) -> Executed | None:
             return None
         cpu = int(advanced[0])
         # The hash of the trace has taken in nothing else: CPU, place in the program, clock.
-        taken_in = (((machine.trace_hash * _HASH_INVERSE) & _MASK) ^ before) - (cpu << 24)
+        taken_in = (((machine.trace_hash * HASH_INVERSE) & _MASK) ^ before) - (cpu << 24)
         clock = machine.cpu_word(cpu, L.C_CLOCK)
     finally:
         machine.state = kept

@@ -34,6 +34,7 @@ from slubviz.model.travel.inspection import (
 )
 from slubviz.model.travel.places import PlaceKind, SlabPlace, frame_of_page, place_of, slab_of_frame
 from slubviz.model.travel.structures import located
+from slubviz.model.travel.watched import Watched, WatchedList, WatchedLock, WatchedSlab
 
 if TYPE_CHECKING:
     from slubviz.model.session import Session
@@ -188,6 +189,19 @@ def _cpu_lists(kernel: BootedKernel, cache: int) -> dict[str, Target]:
 
 def _array_name(name: str) -> str:
     return f"array of {name}" if name.startswith("CPU") else name
+
+
+def watched_of(target: Target) -> Watched | None:
+    """What "next change" means for a target: a whole slab, lock or list; None for other things."""
+    match target:
+        case SlabTarget(page_frame):
+            return WatchedSlab(page_frame)
+        case LockTarget(address):
+            return WatchedLock(address)
+        case ListTarget(address):
+            return WatchedList(address)
+        case _:
+            return None
 
 
 def find_target(session: Session, text: str) -> Target:

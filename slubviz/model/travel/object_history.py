@@ -19,17 +19,13 @@ from slubviz.hw.isa import F_A, F_OP, WORDS, Op
 from slubviz.hw.layout import MILLI
 from slubviz.model.lang import Program
 from slubviz.model.lang.program import Function
-from slubviz.model.travel.activity import ENTRIES
+from slubviz.model.travel.activity import ALLOCATING, ENTRIES, FREEING
 
 if TYPE_CHECKING:
     from slubviz.model.travel.recording import Recording
 
 #: Micro-ops between two looks at the stop flag.
 PIECE_MICRO_OPS = 200_000
-#: Functions that return an object.
-ALLOCATING = ("kmalloc", "kmalloc_node", "kmem_cache_alloc", "kmem_cache_alloc_node")
-#: Functions that take an object, and which of their parameters it is.
-FREEING = {"kfree": 0, "kmem_cache_free": 1}
 #: Functions that fill or take an array: (which parameter is the number of objects, which the array).
 ALLOCATING_MANY = {"kmem_cache_alloc_bulk": (2, 3)}
 FREEING_MANY = {"kmem_cache_free_bulk": (1, 2)}

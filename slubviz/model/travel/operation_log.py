@@ -19,7 +19,8 @@ from slubviz.hw import layout as L
 from slubviz.hw.isa import BREAK_BIT, F_B, F_IMM, F_OP, WORDS, Op, Status
 from slubviz.hw.machine import Engine, IntArray, plain_engine
 from slubviz.model.lang import Program
-from slubviz.model.travel.breakpoint_search import ALLOCATING, object_entries
+from slubviz.model.travel.activity import ALLOCATING
+from slubviz.model.travel.breakpoint_search import object_entries
 from slubviz.model.travel.recording import Recording
 
 _PIECE_MICRO_OPS = 1_000_000

@@ -14,7 +14,7 @@ What an expression may say (``watch_grammar`` has the syntax):
 ``object``                      of the innermost function that has one
 ``cpu(2).clock``                clock, state, irq, preempt, depth, pc, micro_ops of a CPU
 ``ALLOC_SLOWPATH``              a counter, over all CPUs; ``counter(ALLOC_SLOWPATH, 2)`` of one
-``0x4010``, ``0x4010:4``        the word of 8 or 4 bytes at an address
+``0x1400000``, ``0x1400000:4``  the word of 8 or 4 bytes at an address
 ``cast(page, c.page).flags``    another struct behind a pointer
 ==============================  ==========================================================================
 
